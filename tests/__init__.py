@@ -1,0 +1,1 @@
+"""The tests; run `make test`."""
