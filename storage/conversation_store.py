@@ -1,0 +1,407 @@
+"""One conversation's file: messages, turns, checkpoints, overlays, working state; a commit for each step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import cast
+
+from .database import Database, Transaction, from_stored, to_stored
+from .errors import ContactMismatchError, FileCorruptError
+from .fault_points import fault_point
+from .message_log import MessageLog, MessageReader
+from .overlay_log import read_overlays, write_overlay
+from .records import (
+    AgentName,
+    Checkpoint,
+    ContactId,
+    ConversationId,
+    ConversationIdentity,
+    Message,
+    Overlay,
+    Reply,
+    StoredMessage,
+    ToolCall,
+    ToolResult,
+    ToolRound,
+    Turn,
+    TurnId,
+    TurnOwner,
+    Usage,
+    WorkingState,
+)
+from .replay import replayable
+from .turn_log import TurnLog, TurnReader, checkpoint_key
+
+TIDY_AT_MOST = 256 * 1024
+"""Bytes. A longer write-ahead log makes the next opening slow: it is read at about 2 MB a second."""
+
+
+class ConversationReader:
+    """Reads a conversation through a cursor of its own: for another thread than the writer's."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.messages = MessageReader(database)
+        self.turns = TurnReader(database)
+
+    def overlays(self) -> Sequence[Overlay]:
+        """The overlays, oldest range first."""
+        return read_overlays(self.database)
+
+    def working_state(self) -> WorkingState:
+        """Notes and ongoing task."""
+        notes, task, changes = self.database.query(
+            "SELECT notes, ongoing_task, recent_changes FROM conversation"
+        )[0]
+        return WorkingState(
+            notes=cast(str, notes),
+            ongoing_task=cast("str | None", task),
+            recent_changes=tuple(json.loads(cast(str, changes))),
+        )
+
+    def open_turns(self) -> Sequence[tuple[Turn, datetime, int]]:
+        """Turns that have not ended, oldest first: each with its last touch and its number of tool rounds."""
+        steps = {
+            cast(str, key): (from_stored(cast(datetime, touched_at)), cast(int, rounds))
+            for key, touched_at, rounds in self.database.query(
+                "SELECT checkpoint_key, max(recorded_at), count(*) FILTER (kind = 'calls')"
+                " FROM turn_checkpoints GROUP BY checkpoint_key ORDER BY checkpoint_key"
+            )
+        }
+        return [
+            (turn, max(turn.attempted_at, touched_at), rounds)
+            for turn in self.turns.open_turns()
+            for touched_at, rounds in [steps.get(checkpoint_key(turn.turn_id), (turn.opened_at, 0))]
+        ]
+
+
+class ConversationStore:
+    """The only writer of a conversation's file.
+
+    Every method that writes is one transaction and one `fdatasync`: when it returns, the step survives any
+    crash; when it raises, nothing of it was written. Ids and times are arguments, so the same calls on an
+    empty file give the same tables (`replay.py`).
+    """
+
+    def __init__(self, database: Database, identity: ConversationIdentity) -> None:
+        self._database = database
+        self.identity = identity
+        self._messages = MessageLog(database)
+        self._turns = TurnLog(database, identity.conversation_id)
+        self._state = ConversationReader(database).working_state()
+        self._overlays = read_overlays(database)
+
+    @classmethod
+    def open(
+        cls, path: Path, identity: ConversationIdentity, created_at: datetime, memory_limit_mib: int = 64
+    ) -> ConversationStore:
+        """Open a conversation's file, or create it with this identity.
+
+        Raises:
+            ContactMismatchError: It belongs to another contact than given.
+            StorageError: As `Database.open`; also when the file holds another conversation.
+        """
+        database = Database.open(path, "conversation", memory_limit_mib)
+        try:
+            return cls(database, _identified(database, identity, created_at))
+        except BaseException:
+            database.close()
+            raise
+
+    def reader(self) -> ConversationReader:
+        """Reads for another thread."""
+        return ConversationReader(self._database.reader())
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._database.path
+
+    @property
+    def wal_bytes(self) -> int:
+        """Size of the file's write-ahead log."""
+        return self._database.wal_bytes
+
+    def needs_tidying(self, limit_bytes: int) -> bool:
+        """Is the write-ahead log over a limit, and long enough for the file that `tidy` partly rewrites?"""
+        share_of_file = min(self._database.file_bytes // 8, TIDY_AT_MOST)
+        return self.wal_bytes > max(limit_bytes, share_of_file)
+
+    def tidy(self) -> None:
+        """Fold the write-ahead log into the file; nothing is lost without it."""
+        fault_point("tidy.before_checkpoint")
+        self._database.fold_wal()
+        fault_point("tidy.checkpointed")
+
+    def close(self) -> None:
+        """Release the file."""
+        self._database.close()
+
+    # What the history's view needs (jobs/context.py).
+
+    def head(self, count: int) -> Sequence[StoredMessage]:
+        """The first messages, oldest first."""
+        return self._messages.head(count)
+
+    def page_before(self, seq: int | None, count: int) -> Sequence[StoredMessage]:
+        """The newest messages before a place (None: of all), oldest first."""
+        return self._messages.page_before(seq, count)
+
+    def overlays(self) -> Sequence[Overlay]:
+        """The overlays, oldest range first."""
+        return self._overlays
+
+    def message_count(self) -> int:
+        """How many messages there are."""
+        return self._messages.count()
+
+    def message_at(self, seq: int) -> StoredMessage:
+        """The message in a place."""
+        return self._messages.page_before(seq + 1, 1)[0]
+
+    @property
+    def next_seq(self) -> int:
+        """The place that the next message gets."""
+        return self._messages.next_seq
+
+    def working_state(self) -> WorkingState:
+        """Notes and ongoing task."""
+        return self._state
+
+    # Turns.
+
+    def turn(self, turn_id: TurnId) -> Turn | None:
+        """A turn's record, or None."""
+        return self._turns.turn(turn_id)
+
+    def open_turns(self) -> Sequence[Turn]:
+        """The turns that have not ended, oldest first."""
+        return self._turns.open_turns()
+
+    def checkpoint(self, turn_id: TurnId) -> Checkpoint:
+        """What an open turn has done so far.
+
+        Raises:
+            CheckpointUnreadableError: A step of it is damaged or of another version.
+        """
+        return self._turns.checkpoint(turn_id)
+
+    def readable_checkpoint(self, turn_id: TurnId) -> Checkpoint:
+        """What can be read of an open turn's checkpoint: all, or the steps before a damaged one."""
+        return self._turns.readable_checkpoint(turn_id)
+
+    def is_checkpoint_readable(self, turn_id: TurnId) -> bool:
+        """Can the whole checkpoint of an open turn be read?"""
+        return self._turns.is_readable(turn_id)
+
+    @replayable
+    def open_turn(
+        self, *, turn_id: TurnId, owner: TurnOwner, text_digest: str, message: Message, at: datetime
+    ) -> Turn:
+        """Store a turn with its user message; its first attempt begins with it, where the runtime owns it."""
+        turn = Turn(
+            turn_id=turn_id,
+            state="open",
+            owner=owner,
+            text_digest=text_digest,
+            user_seq=self._messages.next_seq,
+            opened_at=at,
+            attempted_at=at,
+            attempts_begun=1 if owner == "runtime" else 0,
+            attempts_ended=0,
+        )
+        with self._database.transaction() as transaction:
+            entry = self._turns.write_open(transaction, turn)
+            stored = self._messages.insert(transaction, [message])
+            fault_point("turn.before_open_commit")
+        self._turns.committed(entry)
+        self._messages.appended(stored)
+        return turn
+
+    @replayable
+    def begin_attempt(self, *, turn_id: TurnId, at: datetime) -> None:
+        """Count another attempt at an open turn, before it does anything."""
+        self._write_attempts(turn_id, at, begun=1, ended=0)
+
+    @replayable
+    def end_attempt(self, *, turn_id: TurnId, at: datetime) -> None:
+        """Note that an attempt ended in order, though the turn stays open: its process did not die."""
+        self._write_attempts(turn_id, at, begun=0, ended=1)
+
+    def _write_attempts(self, turn_id: TurnId, at: datetime, *, begun: int, ended: int) -> None:
+        turn = self.require_open(turn_id)
+        with self._database.transaction() as transaction:
+            entry = self._turns.write_attempts(
+                transaction, turn_id, turn.attempts_begun + begun, turn.attempts_ended + ended, at
+            )
+        self._turns.committed(entry)
+
+    def require_open(self, turn_id: TurnId) -> Turn:
+        """An open turn's record.
+
+        Raises:
+            TurnNotFoundError, TurnNotOpenError: There is none.
+        """
+        self._turns.readable_checkpoint(turn_id)
+        return cast(Turn, self._turns.turn(turn_id))
+
+    @replayable
+    def record_calls(
+        self, *, turn_id: TurnId, text: str, calls: tuple[ToolCall, ...], usage: Usage, at: datetime
+    ) -> None:
+        """Store a model's tool calls, all of them as started, before any of them starts."""
+        asked = ToolRound(text=text, calls=calls, usage=usage, asked_at=at)
+        with self._database.transaction() as transaction:
+            entry = self._turns.write_step(transaction, turn_id, at, asked=asked)
+            fault_point("calls.before_commit")
+        self._turns.committed(entry)
+
+    @replayable
+    def record_results(
+        self,
+        *,
+        turn_id: TurnId,
+        results: tuple[ToolResult, ...],
+        at: datetime,
+        working_state: WorkingState | None = None,
+    ) -> None:
+        """Store results as they arrive, with the working state that they left, where they changed it."""
+        with self._database.transaction() as transaction:
+            entry = self._turns.write_step(transaction, turn_id, at, results=results)
+            if working_state is not None:
+                self._write_working_state(transaction, working_state)
+            fault_point("result.before_commit")
+        self._turns.committed(entry)
+        if working_state is not None:
+            self._state = working_state
+
+    @replayable
+    def record_round(
+        self,
+        *,
+        turn_id: TurnId,
+        text: str,
+        calls: tuple[ToolCall, ...],
+        results: tuple[ToolResult, ...],
+        usage: Usage,
+        at: datetime,
+    ) -> None:
+        """Store a whole tool round that a driver ran itself."""
+        asked = ToolRound(text=text, calls=calls, usage=usage, asked_at=at)
+        with self._database.transaction() as transaction:
+            entry = self._turns.write_step(transaction, turn_id, at, asked=asked, results=results)
+        self._turns.committed(entry)
+
+    @replayable
+    def finish_turn(
+        self,
+        *,
+        turn_id: TurnId,
+        reply: Reply,
+        messages: Sequence[Message],
+        absorbed: Sequence[TurnId] = (),
+        at: datetime,
+    ) -> None:
+        """Store a turn's messages and reply; its checkpoint goes, and turns it took over end as abandoned."""
+        finished = replace(self.require_open(turn_id), state="finished", ended_at=at, reply=reply)
+        ends = [finished] + [
+            replace(self.require_open(broken), state="abandoned", ended_at=at, absorbed_by=turn_id)
+            for broken in absorbed
+        ]
+        self._end(ends, messages, "turn.before_finish_commit")
+
+    @replayable
+    def fail_turn(self, *, turn_id: TurnId, error: str, messages: Sequence[Message], at: datetime) -> None:
+        """End a turn for good, without a reply."""
+        failed = replace(self.require_open(turn_id), state="failed", ended_at=at, error=error)
+        self._end([failed], messages)
+
+    @replayable
+    def abandon_turn(self, *, turn_id: TurnId, messages: Sequence[Message], at: datetime) -> None:
+        """End a turn that was given up."""
+        abandoned = replace(self.require_open(turn_id), state="abandoned", ended_at=at)
+        self._end([abandoned], messages)
+
+    def _end(
+        self, ends: Sequence[Turn], messages: Sequence[Message], before_commit: str | None = None
+    ) -> None:
+        with self._database.transaction() as transaction:
+            stored = self._messages.insert(transaction, messages)
+            for turn in ends:
+                self._turns.write_end(transaction, turn)
+            if before_commit:
+                fault_point(before_commit)
+        for turn in ends:
+            self._turns.ended(turn.turn_id)
+        self._messages.appended(stored)
+
+    # Beside the turns.
+
+    @replayable
+    def append_messages(self, *, messages: Sequence[Message]) -> int:
+        """Store messages at the end, but those that are stored already; returns how many were new.
+
+        Raises:
+            MessageConflictError: An id is taken by a message with other content. Nothing was written.
+        """
+        fresh = self._messages.unstored(messages)
+        if fresh:
+            with self._database.transaction() as transaction:
+                stored = self._messages.insert(transaction, fresh)
+            self._messages.appended(stored)
+        return len(fresh)
+
+    @replayable
+    def set_working_state(self, *, working_state: WorkingState) -> None:
+        """Replace notes and ongoing task."""
+        with self._database.transaction() as transaction:
+            self._write_working_state(transaction, working_state)
+        self._state = working_state
+
+    @replayable
+    def add_overlay(self, *, overlay: Overlay) -> None:
+        """Store a summary of a range of messages; an overlay of that id is stored once."""
+        if any(known.overlay_id == overlay.overlay_id for known in self._overlays):
+            return
+        with self._database.transaction() as transaction:
+            write_overlay(transaction, overlay)
+        self._overlays = read_overlays(self._database)
+
+    def _write_working_state(self, transaction: Transaction, state: WorkingState) -> None:
+        transaction.execute(
+            "UPDATE conversation SET notes = ?, ongoing_task = ?, recent_changes = ?",
+            [state.notes, state.ongoing_task, json.dumps(state.recent_changes)],
+        )
+
+
+def _identified(
+    database: Database, identity: ConversationIdentity, created_at: datetime
+) -> ConversationIdentity:
+    rows = database.query("SELECT agent, conversation_id, contact FROM conversation")
+    if not rows:
+        with database.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO conversation (agent, conversation_id, contact, created_at, notes,"
+                " recent_changes) VALUES (?, ?, ?, ?, '', '[]')",
+                [identity.agent, identity.conversation_id, identity.contact, to_stored(created_at)],
+            )
+        return identity
+    agent, conversation_id, contact = rows[0]
+    stored = ConversationIdentity(
+        agent=AgentName(cast(str, agent)),
+        conversation_id=ConversationId(cast(str, conversation_id)),
+        contact=cast("ContactId | None", contact),
+    )
+    if (stored.agent, stored.conversation_id) != (identity.agent, identity.conversation_id):
+        raise FileCorruptError(
+            str(database.path),
+            f"holds conversation {stored.conversation_id!r} of agent {stored.agent!r}, not"
+            f" {identity.conversation_id!r} of {identity.agent!r}; put it back under its own name",
+        )
+    if identity.contact is not None and identity.contact != stored.contact:
+        raise ContactMismatchError(stored.conversation_id, stored.contact, identity.contact)
+    return stored

@@ -1,0 +1,16 @@
+-- What a runtime knows of itself: its agents and its conversations.
+CREATE TABLE agents (
+    name VARCHAR NOT NULL,
+    agent_id VARCHAR NOT NULL,
+    options VARCHAR NOT NULL,
+    version INTEGER NOT NULL,
+    created_at TIMESTAMP NOT NULL,
+    updated_at TIMESTAMP NOT NULL
+);
+
+CREATE TABLE conversations (
+    agent VARCHAR NOT NULL,
+    conversation_id VARCHAR NOT NULL,
+    contact VARCHAR,
+    created_at TIMESTAMP NOT NULL
+);

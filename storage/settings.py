@@ -1,0 +1,206 @@
+"""The settings as plain records: what may be set, in which unit, and every default.
+
+They are read once, at start (`settings_sources.py`), and passed in. This module stays free of heavy imports,
+since every actor receives its part of the settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import time
+from pathlib import Path
+from typing import Literal
+
+MIN_BUDGET_TOKENS = 500
+"""The smallest context budget in which a turn can still be told what it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSettings:
+    """Working memory: turns, their checkpoints and tool rounds."""
+
+    resume_after_s: float = 45.0
+    """A turn untouched for longer counts as broken, and another turn takes its results over."""
+    checkpoint_expiry_s: float = 24 * 3600.0
+    """Results of a broken turn older than this are not resumed."""
+    max_process_deaths: int = 3
+    """A turn whose process died this often ends as failed."""
+    max_tool_rounds: int = 16
+    """After so many rounds the model must answer without tools."""
+    preview_chars: int = 3000
+    """Length to which a stored tool result is cut, in characters."""
+    resumed_results: int = 40
+    """How many stored results, the newest, a resumed turn shows to the model again."""
+    max_text_chars: int = 1_000_000
+    """A longer message is refused, in characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSettings:
+    """What the model sees."""
+
+    budget_tokens: int = 32_000
+    """All of a request: system prompt, notes, history, the turn's input and tool rounds."""
+    history_budget_tokens: int = 16_000
+    """The conversation's history within it; less when the rest needs the room."""
+    tail_share: float = 0.7
+    head_share: float = 0.1
+    overlay_share: float = 0.2
+    head_messages: int = 2
+    tail_page: int = 10
+    """Messages fetched at a time for the tail."""
+    tail_scan_limit: int = 200
+    """Messages looked at for the tail, at most."""
+    notes_share: float = 0.1
+    """Of `budget_tokens`, for the working notes and the ongoing task together; longer ones are cut and say so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """How tools run."""
+
+    timeout_s: float = 120.0
+    """A tool that runs longer is killed, unless it declares its own limit."""
+    result_chars: int = 20_000
+    """What the model is shown of a result while the turn that called it runs, in characters."""
+    allow_scope_all: bool = False
+    """May the model search every conversation of its agent? Read by `recall_conversation`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """How models are reached. Keys stay in the environment of the processes that call them."""
+
+    replicas: int = 1
+    """Processes in the `models` pool."""
+    concurrency: int = 32
+    """Requests that one of them serves at a time."""
+    timeout_s: float = 120.0
+    """For one answer."""
+    max_retries: int = 3
+    """After a failure that may pass, with exponential backoff and jitter."""
+    api_base: str | None = None
+    """Base URL of an OpenAI-compatible server, for every model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationSettings:
+    """Live conversations: their processes and files."""
+
+    passivate_after_s: float = 300.0
+    """An idle conversation is written out and its process ended."""
+    file_memory_limit_mib: int = 64
+    """DuckDB's memory limit for one conversation file."""
+    tidy_wal_kib: int = 32
+    """After a reply, a write-ahead log larger than this is folded into the file."""
+    call_timeout_s: float = 600.0
+    """How long a driver waits for an answer, unless the call says otherwise."""
+    lock_wait_s: float = 30.0
+    """How long an activation waits for the file of a process that is just ending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """Semantic memory."""
+
+    provider: Literal["local", "cloudflare"] = "local"
+    verify: bool = True
+    """Ask at write whether a new memory replaces an older one."""
+    verify_candidates: int = 3
+    verify_similarity: float = 0.6
+    replaces_probability: float = 0.75
+    confidence_extracted: float = 0.5
+    confidence_flushed: float = 0.6
+    confidence_reflected: float = 0.85
+    confidence_remembered: float = 0.9
+    confidence_floor: float = 0.1
+    flush_facts: int = 10
+    """Facts that a pre-compaction flush may write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallSettings:
+    """Fused recall (reciprocal rank fusion, Cormack et al. 2009)."""
+
+    top_k: int = 10
+    rank_constant: int = 60
+    vector_weight: float = 1.0
+    keyword_weight: float = 1.0
+    exact_key_weight: float = 1.5
+    keyword_hits: int = 15
+    fill_to: int = 20
+    """Memories in all, once the most relevant others have been added."""
+    recency_weight: float = 0.7
+    recency_days: float = 30.0
+    frequency_weight: float = 0.3
+    conversation_limit: int = 10
+    """Default `limit` of `recall_conversation`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """The memory API's searches and lists."""
+
+    search_limit: int = 10
+    list_limit: int = 100
+    page_size: int = 100
+    similarity_threshold: float = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSettings:
+    """Summaries in place of old messages."""
+
+    mode: Literal["overlays", "single"] = "overlays"
+    min_messages: int = 3
+    max_messages: int = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectionSettings:
+    """The daily self-review."""
+
+    at: time = time(3, 0)
+    """UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationSettings:
+    """The daily merge of what says the same."""
+
+    at: time = time(4, 0)
+    """UTC."""
+    idle_days: int = 30
+    decay_factor: float = 0.8
+    sample: int = 30
+    similarity: float = 0.85
+    max_clusters: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaySettings:
+    """The local Ray that `connect` starts."""
+
+    temp_dir: Path | None = None
+    """Its temporary directory; a short path, since sockets live in it. None: a new one below the system's."""
+    object_store_mib: int = 128
+    dashboard: bool = False
+    dashboard_port: int = 8265
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting, by section. `PERDURE_TURN__RESUME_AFTER_S=60` sets one from the environment."""
+
+    turn: TurnSettings = field(default_factory=TurnSettings)
+    context: ContextSettings = field(default_factory=ContextSettings)
+    tools: ToolSettings = field(default_factory=ToolSettings)
+    models: ModelSettings = field(default_factory=ModelSettings)
+    conversations: ConversationSettings = field(default_factory=ConversationSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    recall: RecallSettings = field(default_factory=RecallSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    reflection: ReflectionSettings = field(default_factory=ReflectionSettings)
+    consolidation: ConsolidationSettings = field(default_factory=ConsolidationSettings)
+    ray: RaySettings = field(default_factory=RaySettings)

@@ -1,0 +1,195 @@
+"""How checkpoints and replies stand in the file: JSON with a version, read back strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, cast, get_args
+
+from .records import CallId, CallStatus, CallSummary, Reply, ToolCall, ToolResult, TurnId, Usage
+
+VERSION = 1
+
+
+class UnreadableStepError(ValueError):
+    """A stored step is damaged or of a version that this code does not know."""
+
+
+def dump_calls(text: str, calls: tuple[ToolCall, ...], usage: Usage) -> str:
+    """A round's assistant message and what it cost, as its checkpoint step."""
+    return _dump(
+        {"v": VERSION, "text": text, "calls": [_call(call) for call in calls], "usage": _usage(usage)}
+    )
+
+
+def load_calls(body: str) -> tuple[str, tuple[ToolCall, ...], Usage]:
+    """Text, calls and usage of a round's first step.
+
+    Raises:
+        UnreadableStepError: Damaged, or of another version.
+    """
+    data = _load(body)
+    with _garbled("calls"):
+        return _text(data["text"]), tuple(_to_call(call) for call in data["calls"]), _to_usage(data["usage"])
+
+
+def dump_results(results: tuple[ToolResult, ...]) -> str:
+    """Results that came in together, as a checkpoint step."""
+    return _dump({"v": VERSION, "results": [_result(result) for result in results]})
+
+
+def load_results(body: str) -> tuple[ToolResult, ...]:
+    """The results of a step.
+
+    Raises:
+        UnreadableStepError: Damaged, or of another version.
+    """
+    data = _load(body)
+    with _garbled("results"):
+        return tuple(_to_result(entry) for entry in data["results"])
+
+
+def dump_tool_calls(calls: tuple[ToolCall, ...]) -> str | None:
+    """The calls of an assistant message; None for none."""
+    return json.dumps([_call(call) for call in calls], ensure_ascii=False) if calls else None
+
+
+def load_tool_calls(text: str | None) -> tuple[ToolCall, ...]:
+    """The calls of a stored assistant message.
+
+    Raises:
+        UnreadableStepError: Damaged.
+    """
+    if text is None:
+        return ()
+    with _garbled("tool calls"):
+        return tuple(_to_call(call) for call in json.loads(text))
+
+
+def dump_reply(reply: Reply) -> str:
+    """A finished turn's reply."""
+    return _dump(
+        {
+            "v": VERSION,
+            "turn": reply.turn_id,
+            "text": reply.text,
+            "calls": [
+                {"id": call.call_id, "name": call.name, "arguments": call.arguments, "status": call.status}
+                for call in reply.tool_calls
+            ],
+            "usage": _usage(reply.usage),
+            "resumed": reply.resumed,
+        }
+    )
+
+
+def load_reply(body: str) -> Reply:
+    """A stored reply.
+
+    Raises:
+        UnreadableStepError: Damaged, or of another version.
+    """
+    data = _load(body)
+    with _garbled("reply"):
+        return Reply(
+            turn_id=TurnId(_text(data["turn"])),
+            text=_text(data["text"]),
+            tool_calls=tuple(
+                CallSummary(
+                    call_id=CallId(_text(call["id"])),
+                    name=_text(call["name"]),
+                    arguments=_text(call["arguments"]),
+                    status=_status(call["status"]),
+                )
+                for call in data["calls"]
+            ),
+            usage=_to_usage(data["usage"]),
+            resumed=bool(data["resumed"]),
+        )
+
+
+@contextmanager
+def _garbled(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnreadableStepError(f"{what} garbled: {type(error).__name__}: {error}") from error
+
+
+def _dump(data: Mapping[str, object]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def _load(body: str) -> dict[str, Any]:
+    try:
+        data = json.loads(body)
+    except ValueError as error:
+        raise UnreadableStepError(f"damaged JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise UnreadableStepError(f"an object was expected, {type(data).__name__} found")
+    if data.get("v") != VERSION:
+        raise UnreadableStepError(f"format version {data.get('v')!r}, this code reads {VERSION}")
+    return data
+
+
+def _usage(usage: Usage) -> list[int | bool]:
+    return [usage.prompt_tokens, usage.completion_tokens, usage.model_calls, usage.is_estimated]
+
+
+def _to_usage(data: list[int]) -> Usage:
+    prompt_tokens, completion_tokens, model_calls, is_estimated = data
+    return Usage(
+        prompt_tokens=int(prompt_tokens),
+        completion_tokens=int(completion_tokens),
+        model_calls=int(model_calls),
+        is_estimated=bool(is_estimated),
+    )
+
+
+def _call(call: ToolCall) -> dict[str, str]:
+    return {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+
+
+def _to_call(data: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(
+        call_id=CallId(_text(data["id"])), name=_text(data["name"]), arguments=_text(data["arguments"])
+    )
+
+
+def _result(result: ToolResult) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "id": result.call_id,
+        "status": result.status,
+        "preview": result.preview,
+        "at": result.finished_at.isoformat(),
+    }
+    if result.sessions_opened:
+        entry["opened"] = list(result.sessions_opened)
+    if result.sessions_closed:
+        entry["closed"] = list(result.sessions_closed)
+    return entry
+
+
+def _to_result(entry: Mapping[str, Any]) -> ToolResult:
+    return ToolResult(
+        call_id=CallId(_text(entry["id"])),
+        status=_status(entry["status"]),
+        preview=_text(entry["preview"]),
+        sessions_opened=tuple(map(_text, entry.get("opened", ()))),
+        sessions_closed=tuple(map(_text, entry.get("closed", ()))),
+        finished_at=datetime.fromisoformat(entry["at"]),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text expected, {type(value).__name__} found")
+    return value
+
+
+def _status(text: str) -> CallStatus:
+    if text not in get_args(CallStatus):
+        raise ValueError(f"call status {text!r}")
+    return cast(CallStatus, text)

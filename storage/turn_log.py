@@ -1,0 +1,309 @@
+"""The turns of a conversation and the checkpoints of those that are open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+from .database import Database, Transaction, from_stored, to_stored
+from .errors import (
+    CheckpointUnreadableError,
+    FileCorruptError,
+    TurnConflictError,
+    TurnNotFoundError,
+    TurnNotOpenError,
+)
+from .records import Checkpoint, ToolResult, ToolRound, Turn, TurnId, TurnOwner, TurnState
+from .turn_format import (
+    UnreadableStepError,
+    dump_calls,
+    dump_reply,
+    dump_results,
+    load_calls,
+    load_reply,
+    load_results,
+)
+
+
+def checkpoint_key(turn_id: TurnId) -> str:
+    """The key under which a turn's checkpoint stands."""
+    return f"turn:{turn_id}"
+
+
+@dataclass(slots=True)
+class _OpenTurn:
+    """An open turn, as its only writer keeps it in memory."""
+
+    turn: Turn
+    touched_at: datetime
+    rounds: list[ToolRound]
+    steps: int = 0
+    unreadable: str | None = None
+    unreadable_step: int = 0
+
+
+class TurnReader:
+    """Reads the rows of `turns`, straight from the file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def turn(self, turn_id: TurnId) -> Turn | None:
+        """A turn's record, or None."""
+        found = self._select(f"{_SELECT} WHERE turn_id = ?", [turn_id])
+        return found[0] if found else None
+
+    def open_turns(self) -> Sequence[Turn]:
+        """The turns that have not ended, oldest first."""
+        return self._select(f"{_SELECT} WHERE state = 'open' ORDER BY user_seq")
+
+    def _select(self, sql: str, parameters: Sequence[object] = ()) -> list[Turn]:
+        rows = self._database.query(sql, parameters)
+        try:
+            return [to_turn(row) for row in rows]
+        except UnreadableStepError as error:
+            raise FileCorruptError(
+                str(self._database.path), f"a turn's stored reply cannot be read ({error})"
+            ) from error
+
+
+class TurnLog(TurnReader):
+    """Writes `turns` and `turn_checkpoints`; as their only writer it keeps the open turns in memory.
+
+    Every `write_…` method works within the caller's transaction and returns what the memory of it becomes;
+    `committed` takes that over once the transaction is through.
+    """
+
+    def __init__(self, database: Database, conversation_id: str) -> None:
+        super().__init__(database)
+        self._conversation_id = conversation_id
+        self._known: set[str] = {cast(str, row[0]) for row in database.query("SELECT turn_id FROM turns")}
+        self._open: dict[TurnId, _OpenTurn] = {}
+        for turn in super().open_turns():
+            self._open[turn.turn_id] = self._load(turn)
+
+    def turn(self, turn_id: TurnId) -> Turn | None:
+        """A turn's record, or None."""
+        if turn_id in self._open:
+            return self._open[turn_id].turn
+        return super().turn(turn_id) if turn_id in self._known else None
+
+    def open_turns(self) -> Sequence[Turn]:
+        """The turns that have not ended, oldest first."""
+        return [entry.turn for entry in self._open.values()]
+
+    def checkpoint(self, turn_id: TurnId) -> Checkpoint:
+        """What an open turn has done so far.
+
+        Raises:
+            CheckpointUnreadableError: A step is damaged or of another version.
+        """
+        self._readable_entry(turn_id)
+        return self.readable_checkpoint(turn_id)
+
+    def readable_checkpoint(self, turn_id: TurnId) -> Checkpoint:
+        """What can be read of an open turn's checkpoint: all, or the steps before a damaged one."""
+        entry = self._entry(turn_id)
+        return Checkpoint(turn_id=turn_id, rounds=tuple(entry.rounds), touched_at=entry.touched_at)
+
+    def is_readable(self, turn_id: TurnId) -> bool:
+        """Can the whole checkpoint of an open turn be read?"""
+        return self._entry(turn_id).unreadable is None
+
+    def write_open(self, transaction: Transaction, turn: Turn) -> _OpenTurn:
+        """Add an open turn.
+
+        Raises:
+            TurnConflictError: Its id is taken.
+        """
+        if turn.turn_id in self._known:
+            raise TurnConflictError(turn.turn_id)
+        transaction.execute(
+            "INSERT INTO turns (turn_id, state, owner, text_digest, user_seq, opened_at, attempted_at,"
+            " attempts_begun, attempts_ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                turn.turn_id,
+                turn.state,
+                turn.owner,
+                turn.text_digest,
+                turn.user_seq,
+                to_stored(turn.opened_at),
+                to_stored(turn.attempted_at),
+                turn.attempts_begun,
+                turn.attempts_ended,
+            ],
+        )
+        return _OpenTurn(turn=turn, touched_at=turn.opened_at, rounds=[])
+
+    def write_attempts(
+        self, transaction: Transaction, turn_id: TurnId, begun: int, ended: int, at: datetime
+    ) -> _OpenTurn:
+        """Set how many attempts have begun and ended; counts as touching the turn."""
+        entry = self._entry(turn_id)
+        at = max(entry.turn.attempted_at, at)
+        transaction.execute(
+            "UPDATE turns SET attempts_begun = ?, attempts_ended = ?, attempted_at = ? WHERE turn_id = ?",
+            [begun, ended, to_stored(at), turn_id],
+        )
+        turn = replace(entry.turn, attempts_begun=begun, attempts_ended=ended, attempted_at=at)
+        return replace(entry, turn=turn, touched_at=max(entry.touched_at, at))
+
+    def write_step(
+        self,
+        transaction: Transaction,
+        turn_id: TurnId,
+        at: datetime,
+        *,
+        asked: ToolRound | None = None,
+        results: tuple[ToolResult, ...] = (),
+    ) -> _OpenTurn:
+        """Add a round's calls, results that came in, or both, to an open turn's checkpoint.
+
+        Raises:
+            CheckpointUnreadableError: An earlier step cannot be read; what follows it would be lost.
+        """
+        entry = self._readable_entry(turn_id)
+        rounds, steps = list(entry.rounds), entry.steps
+        if asked is not None:
+            body = dump_calls(asked.text, asked.calls, asked.usage)
+            self._write_row(transaction, turn_id, steps, "calls", body, at)
+            rounds.append(asked)
+            steps += 1
+        if results:
+            self._write_row(transaction, turn_id, steps, "results", dump_results(results), at)
+            rounds = with_results(rounds, results)
+            steps += 1
+        touched_at = max(entry.touched_at, at) if steps > entry.steps else entry.touched_at
+        return replace(entry, rounds=rounds, steps=steps, touched_at=touched_at)
+
+    def write_end(self, transaction: Transaction, turn: Turn) -> None:
+        """Set an open turn's end, and remove its checkpoint."""
+        entry = self._entry(turn.turn_id)
+        transaction.execute(
+            "UPDATE turns SET state = ?, ended_at = ?, attempts_begun = ?, attempts_ended = ?, reply = ?,"
+            " error = ?, absorbed_by = ? WHERE turn_id = ?",
+            [
+                turn.state,
+                to_stored(turn.ended_at) if turn.ended_at else None,
+                turn.attempts_begun,
+                turn.attempts_ended,
+                dump_reply(turn.reply) if turn.reply else None,
+                turn.error,
+                turn.absorbed_by,
+                turn.turn_id,
+            ],
+        )
+        if entry.steps or entry.unreadable is not None:
+            transaction.execute(
+                "DELETE FROM turn_checkpoints WHERE checkpoint_key = ?", [checkpoint_key(turn.turn_id)]
+            )
+
+    def committed(self, entry: _OpenTurn) -> None:
+        """Take over an open turn whose transaction is through."""
+        self._known.add(entry.turn.turn_id)
+        self._open[entry.turn.turn_id] = entry
+
+    def ended(self, turn_id: TurnId) -> None:
+        """Forget an open turn whose end has been committed."""
+        self._open.pop(turn_id, None)
+
+    def _entry(self, turn_id: TurnId) -> _OpenTurn:
+        entry = self._open.get(turn_id)
+        if entry is not None:
+            return entry
+        turn = self.turn(turn_id)
+        if turn is None:
+            raise TurnNotFoundError(turn_id)
+        raise TurnNotOpenError(turn_id, turn.state)
+
+    def _readable_entry(self, turn_id: TurnId) -> _OpenTurn:
+        entry = self._entry(turn_id)
+        if entry.unreadable is not None:
+            step = entry.unreadable_step
+            raise CheckpointUnreadableError(self._conversation_id, turn_id, step, entry.unreadable, step)
+        return entry
+
+    def _write_row(
+        self, transaction: Transaction, turn_id: TurnId, step: int, kind: str, body: str, at: datetime
+    ) -> None:
+        transaction.execute(
+            "INSERT INTO turn_checkpoints (checkpoint_key, step, kind, body, recorded_at)"
+            " VALUES (?, ?, ?, ?, ?)",
+            [checkpoint_key(turn_id), step, kind, body, to_stored(at)],
+        )
+
+    def _load(self, turn: Turn) -> _OpenTurn:
+        entry = _OpenTurn(turn=turn, touched_at=turn.attempted_at, rounds=[])
+        for step, kind, body, recorded_at in self._database.query(
+            "SELECT step, kind, body, recorded_at FROM turn_checkpoints WHERE checkpoint_key = ?"
+            " ORDER BY step",
+            [checkpoint_key(turn.turn_id)],
+        ):
+            entry.steps = cast(int, step) + 1
+            at = from_stored(cast(datetime, recorded_at))
+            entry.touched_at = max(entry.touched_at, at)
+            if entry.unreadable is not None:
+                continue
+            try:
+                if kind == "calls":
+                    text, calls, usage = load_calls(cast(str, body))
+                    entry.rounds.append(ToolRound(text=text, calls=calls, usage=usage, asked_at=at))
+                elif kind == "results":
+                    entry.rounds = with_results(entry.rounds, load_results(cast(str, body)))
+                else:
+                    raise UnreadableStepError(f"unknown kind of step {kind!r}")
+            except UnreadableStepError as error:
+                entry.unreadable, entry.unreadable_step = str(error), cast(int, step)
+        return entry
+
+
+def with_results(rounds: Sequence[ToolRound], results: Sequence[ToolResult]) -> list[ToolRound]:
+    """The rounds with results added to the calls they answer; a call's first result stays."""
+    by_call = {result.call_id: result for result in reversed(results)}
+    answered = []
+    for tool_round in rounds:
+        arrived = tuple(by_call[call.call_id] for call in tool_round.unfinished if call.call_id in by_call)
+        answered.append(replace(tool_round, results=tool_round.results + arrived) if arrived else tool_round)
+    return answered
+
+
+_SELECT = (
+    "SELECT turn_id, state, owner, text_digest, user_seq, opened_at, attempted_at, ended_at, attempts_begun,"
+    " attempts_ended, reply, error, absorbed_by FROM turns"
+)
+
+
+def to_turn(row: tuple[object, ...]) -> Turn:
+    """A row of `turns`, in the order of its columns, as a record."""
+    (
+        turn_id,
+        state,
+        owner,
+        digest,
+        user_seq,
+        opened_at,
+        attempted_at,
+        ended_at,
+        begun,
+        ended,
+        reply,
+        error,
+        absorbed_by,
+    ) = row
+    return Turn(
+        turn_id=TurnId(cast(str, turn_id)),
+        state=cast(TurnState, state),
+        owner=cast(TurnOwner, owner),
+        text_digest=cast(str, digest),
+        user_seq=cast(int, user_seq),
+        opened_at=from_stored(cast(datetime, opened_at)),
+        attempted_at=from_stored(cast(datetime, attempted_at)),
+        ended_at=from_stored(cast(datetime, ended_at)) if ended_at is not None else None,
+        attempts_begun=cast(int, begun),
+        attempts_ended=cast(int, ended),
+        reply=load_reply(cast(str, reply)) if reply is not None else None,
+        error=cast("str | None", error),
+        absorbed_by=cast("TurnId | None", absorbed_by),
+    )
