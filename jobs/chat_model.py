@@ -1,0 +1,76 @@
+"""The chat model as a turn needs it: one request, one reply, in one piece or streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..storage.records import CallId, Role, ToolCall, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """A message as a model sees it."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: CallId | None = None
+    """Of a tool message: the call it answers."""
+    speaker: str | None = None
+    seq: int | None = None
+    """Its place in the conversation's history; None for what the runtime adds (notes, summaries …)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as it is offered to a model."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON schema of an object."""
+    idempotent: bool = False
+    """May it run again when it is not known whether it ran?"""
+    timeout_s: float | None = None
+    """None: the setting's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """What is asked of a model."""
+
+    model: str | None
+    """None: the embedded model; else a name that litellm understands, or one of the runtime's own kinds."""
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatReply:
+    """What a model answered."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Their ids are unique within the reply and not empty."""
+    usage: Usage
+    """Of this call; `model_calls` is 1."""
+
+
+class ChatModel(Protocol):
+    """Answers chat requests. Stateless: any instance may answer any request, and be asked again.
+
+    Raises:
+        ModelUnavailableError: It may answer later.
+        ModelRequestError: It will not take this request.
+    """
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """The whole reply at once."""
+        ...
+
+    def stream(self, request: ChatRequest) -> Iterator[str | ChatReply]:
+        """The reply's text in pieces, then the whole `ChatReply`, whose text is the pieces joined."""
+        ...
