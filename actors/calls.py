@@ -1,0 +1,81 @@
+"""What crosses between a driver and a conversation's actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..jobs.chat_model import ToolSpec
+from ..jobs.turn import AgentProfile
+from ..storage.agent_options import AgentOptions, ToolRecord
+from ..storage.records import AgentName, ContactId, ConversationIdentity, TurnId, TurnState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSnapshot:
+    """An agent as a driver knows it. Of two, an actor goes by the one with the higher version."""
+
+    name: AgentName
+    agent_id: str
+    version: int
+    options: AgentOptions
+    code: Mapping[str, bytes] = field(default_factory=dict)
+    """Pickled functions of tools that have no importable place, by tool name; they come with each call."""
+
+    @property
+    def profile(self) -> AgentProfile:
+        """The agent as a turn needs it."""
+        return AgentProfile(
+            name=self.name,
+            model=self.options.model,
+            system_prompt=self.options.system_prompt,
+            tools=tuple(_spec(record) for record in self.options.tools),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls: with every call, since any call may be the one that starts the actor."""
+
+    agent: AgentSnapshot
+    contact: ContactId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTurn:
+    """A turn that has not ended."""
+
+    turn_id: TurnId
+    state: TurnState
+    is_running: bool
+    attempts: int
+    opened_at: datetime
+    touched_at: datetime
+    tool_rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """A live conversation, looked at from outside while it works."""
+
+    identity: ConversationIdentity
+    pid: int
+    node_id: str
+    started_at: datetime
+    """When this process took the conversation over, UTC."""
+    messages: int
+    open_turns: tuple[OpenTurn, ...]
+    file: str
+    file_bytes: int
+    wal_bytes: int
+
+
+def _spec(record: ToolRecord) -> ToolSpec:
+    return ToolSpec(
+        name=record.name,
+        description=record.description,
+        parameters=record.parameters,
+        idempotent=record.idempotent,
+        timeout_s=record.timeout_s,
+    )

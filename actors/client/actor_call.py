@@ -1,0 +1,139 @@
+"""Calls to actors: the one place where a driver waits for Ray, retries, and turns its errors into ours."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ...storage.errors import CallTimeoutError, InternalError, PerdureError, RuntimeClosedError
+from .lane import SUBMITTED_AT
+
+FIRST_BACKOFF_S = 0.005
+LONGEST_BACKOFF_S = 0.2
+LONGEST_WAIT_S = 0.5
+
+
+class Deadline:
+    """When a call has to be answered, counted from when it was made."""
+
+    def __init__(self, call: str, timeout_s: float | None, turn_id: str | None = None) -> None:
+        self._call = call
+        self._timeout_s = timeout_s
+        self._turn_id = turn_id
+        self._at = None if timeout_s is None else SUBMITTED_AT.get(time.monotonic()) + timeout_s
+
+    def remaining_s(self) -> float | None:
+        """Seconds that are left; None for no limit.
+
+        Raises:
+            CallTimeoutError: None are left.
+        """
+        if self._at is None:
+            return None
+        remaining = self._at - time.monotonic()
+        if remaining <= 0:
+            raise self.error()
+        return remaining
+
+    def next_look_s(self) -> float:
+        """How long to wait at a stretch: after that, somebody may have closed the runtime.
+
+        Raises:
+            CallTimeoutError: No time is left.
+        """
+        remaining = self.remaining_s()
+        return LONGEST_WAIT_S if remaining is None else min(remaining, LONGEST_WAIT_S)
+
+    def error(self) -> CallTimeoutError:
+        """The error of a call that missed it."""
+        return CallTimeoutError(self._call, self._timeout_s or 0.0, self._turn_id)
+
+
+class ActorLink:
+    """The way to one actor, which may die, restart or be started anew between any two instructions."""
+
+    def __init__(self, locate: Callable[[], Any], closed: threading.Event) -> None:
+        self._locate = locate
+        self._closed = closed
+        self._handle: Any = None
+        self._lock = threading.Lock()
+
+    def call(self, method: str, *arguments: object, deadline: Deadline, concurrency_group: str | None = None) -> Any:
+        """Call a method and wait for its answer; the call may run more than once, so it is idempotent.
+
+        Raises:
+            PerdureError: What the method raised, or that the deadline has passed.
+        """
+        import ray
+        from ray.exceptions import (
+            ActorDiedError,
+            ActorUnavailableError,
+            GetTimeoutError,
+            RayError,
+            RayTaskError,
+        )
+
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            self.check_open()
+            try:
+                bound = getattr(self.handle(), method)
+                if concurrency_group is not None:
+                    bound = bound.options(concurrency_group=concurrency_group)
+                reference = bound.remote(*arguments)
+                while True:
+                    try:
+                        return ray.get(reference, timeout=deadline.next_look_s())
+                    except GetTimeoutError:
+                        self.check_open()
+            except RayTaskError as error:
+                raise cause_of(error) from None
+            except (ActorDiedError, ActorUnavailableError):
+                self.forget()
+            except RayError as error:
+                self.check_open()
+                raise InternalError(f"{type(error).__name__}: {error}") from error
+            backoff_s = pause(backoff_s, deadline)
+
+    def handle(self) -> Any:
+        """The actor's handle, looked up or started if need be."""
+        with self._lock:
+            if self._handle is None:
+                self._handle = self._look_up()
+            return self._handle
+
+    def forget(self) -> None:
+        """The handle is of no use any more; the next call looks the actor up again."""
+        with self._lock:
+            self._handle = None
+
+    def _look_up(self) -> Any:
+        try:
+            return self._locate()
+        except ValueError:
+            # The name was freed between Ray's look-up and its use: the actor is just ending.
+            time.sleep(FIRST_BACKOFF_S)
+            return self._locate()
+
+    def check_open(self) -> None:
+        """Raises `RuntimeClosedError` when the runtime is closed."""
+        if self._closed.is_set():
+            raise RuntimeClosedError
+
+
+def pause(backoff_s: float, deadline: Deadline) -> float:
+    """Sleep before the next try; the backoff of the one after it."""
+    remaining_s = deadline.remaining_s()
+    time.sleep(min(backoff_s * random.uniform(0.5, 1.0), remaining_s if remaining_s is not None else backoff_s))
+    return min(2 * backoff_s, LONGEST_BACKOFF_S)
+
+
+def cause_of(error: Any) -> PerdureError:
+    """Our error that an actor's method raised."""
+    cause = error.cause
+    if isinstance(cause, PerdureError):
+        return cause
+    return InternalError(str(error))

@@ -1,0 +1,227 @@
+"""`connect`: a runtime, as a driver holds it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from uuid import uuid4
+
+from ...jobs.context import check_system_prompt
+from ...jobs.scripted_chat import Script, script_to_name
+from ...storage.data_directory import DataDirectory
+from ...storage.errors import InvalidInputError, RuntimeClosedError
+from ...storage.records import AgentName
+from ...storage.settings import Settings
+from ...storage.settings_sources import read_settings
+from ...storage.text import clean_text, storable_id
+from ..calls import AgentSnapshot
+from ..local_ray import LOCAL_RAY
+from ..placement import RuntimePlace, directory_actor, models_actor
+from ..tool_definition import Tool, as_tool, by_name
+from .actor_call import ActorLink, Deadline
+from .agent import Agent
+from .lane import Lane, run_into
+from .pending import unordered_call
+
+Result = TypeVar("Result")
+CLOSE_WAIT_S = 5.0
+CALL_THREADS = 64
+"""Calls that wait for an answer at a time; further ones queue."""
+
+
+class Unset:
+    """Stands for an option that was not given: it keeps its stored value."""
+
+    def __repr__(self) -> str:
+        return "unset"
+
+
+UNSET = Unset()
+
+
+def connect(
+    data_dir: str | Path | None = None,
+    address: str | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+) -> Runtime:
+    """A runtime over a data directory: everything in it is there again, whatever ended the last one.
+
+    Args:
+        data_dir: Made if need be; None: `PERDURE_DATA_DIR`, or `./perdure-data`.
+        address: None starts a Ray on this machine, which ends with the runtime; `"auto"` or `host:port` uses the
+            cluster that this node belongs to.
+        settings: By section, such as `{"turn": {"max_tool_rounds": 8}}`; before `PERDURE_*` variables, which go
+            before `perdure.toml`.
+
+    Raises:
+        SettingsError: A setting is unknown or out of range.
+        DataDirectoryError, FileInUseError: The data directory cannot be used, or another runtime does.
+        InvalidInputError, ClusterUnreachableError: The address is of no use.
+    """
+    return Runtime(data_dir, address, settings)
+
+
+class Runtime:
+    """A connected runtime. Close it, or use it as a context manager; what was acknowledged is safe either way."""
+
+    def __init__(self, data_dir: str | Path | None, address: str | None, settings: Mapping[str, Any] | None) -> None:
+        chosen = Path(data_dir) if data_dir is not None else default_data_dir()
+        read = read_settings(chosen, settings)
+        self.data_directory = DataDirectory.prepare(chosen)
+        if address is None:
+            self.data_directory.hold()
+        try:
+            LOCAL_RAY.attach(address, read.ray)
+        except BaseException:
+            self.data_directory.release()
+            raise
+        runtime_id = self.data_directory.runtime_id(uuid4().hex)
+        self.place = RuntimePlace(namespace=f"perdure-{runtime_id}", data_dir=self.data_directory.path, settings=read)
+        self.call_timeout_s = read.conversations.call_timeout_s
+        self.executor = ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="perdure-call")
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._links: dict[str, ActorLink] = {}
+        self._lanes: dict[str, Lane] = {}
+        self._directory = self.link("directory", lambda: directory_actor(self.place))
+        self._directory.handle()
+        models_actor(self.place, 0)  # starts beside the rest, so that the first turn need not wait for it
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed.is_set() else "connected"
+        return f"Runtime({str(self.place.data_dir)!r}, {state})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @unordered_call
+    def agent(
+        self,
+        name: str,
+        model: str | Script | Unset | None = UNSET,
+        system_prompt: str | Unset = UNSET,
+        memory: bool | Unset = UNSET,
+        tools: Sequence[Tool[..., Any] | Callable[..., Any]] | Unset = UNSET,
+        *,
+        timeout_s: float | None = None,
+    ) -> Agent:
+        """An agent: a new one, or the existing one of that name with the options given changed.
+
+        Args:
+            name: Unique; any non-empty string.
+            model: As litellm names it, such as `openai/gpt-4o-mini`; None: the embedded one, which needs nothing.
+            system_prompt: Text.
+            memory: Whether it has a long-term memory.
+            tools: Functions, with or without `@tool`.
+
+        Raises:
+            InvalidInputError: An option cannot be used; the message names it.
+        """
+        given: dict[str, Any] = {}
+        functions: Mapping[str, Tool[..., Any]] = {}
+        if not isinstance(model, Unset):
+            given["model"] = _checked_model(model)
+        if not isinstance(system_prompt, Unset):
+            given["system_prompt"] = _checked_prompt(system_prompt, self.place.settings)
+        if not isinstance(memory, Unset):
+            given["memory"] = _checked_memory(memory)
+        if not isinstance(tools, Unset):
+            functions = by_name(tuple(as_tool(entry) for entry in tools))
+            given["tools"] = tuple(entry.record for entry in functions.values())
+        key = AgentName(storable_id(name, "name"))
+        record, options = self.directory_call("open_agent", key, given, timeout_s=timeout_s)
+        code = {tool_name: code for tool_name, entry in functions.items() if (code := entry.code) is not None}
+        return Agent(
+            self,
+            AgentSnapshot(name=key, agent_id=record.agent_id, version=record.version, options=options, code=code),
+        )
+
+    def close(self) -> None:
+        """Let go of everything. Calls under way raise `RuntimeClosedError`; their turns continue when repeated."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            lanes = list(self._lanes.values())
+        for lane in lanes:
+            lane.close()
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        # Ray must not go away below a thread that waits for it; each looks up every half second.
+        ended = threading.Thread(target=self.executor.shutdown, daemon=True)
+        ended.start()
+        ended.join(CLOSE_WAIT_S)
+        LOCAL_RAY.detach()
+        self.data_directory.release()
+
+    def link(self, actor_name: str, locate: Callable[[], Any]) -> ActorLink:
+        """The runtime's way to an actor, shared by all handles."""
+        with self._lock:
+            if actor_name not in self._links:
+                self._links[actor_name] = ActorLink(locate, self._closed)
+            return self._links[actor_name]
+
+    def lane(self, actor_name: str) -> Lane:
+        """The order in which the calls of this process to an actor go out."""
+        with self._lock:
+            if actor_name not in self._lanes:
+                self._lanes[actor_name] = Lane(self.executor)
+            return self._lanes[actor_name]
+
+    def directory_call(self, method: str, *arguments: object, timeout_s: float | None) -> Any:
+        """Call the directory and wait."""
+        deadline = Deadline(method, self.call_timeout_s if timeout_s is None else timeout_s)
+        return self._directory.call(method, *arguments, deadline=deadline)
+
+    def submit(self, body: Callable[[], Result]) -> Future[Result]:
+        """Run a call's body off the caller's thread, at once."""
+        if self._closed.is_set():
+            raise RuntimeClosedError
+        future: Future[Result] = Future()
+        try:
+            self.executor.submit(run_into, future, body, time.monotonic())
+        except RuntimeError as error:
+            raise RuntimeClosedError from error
+        return future
+
+    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
+        return self.submit(body)
+
+
+def default_data_dir() -> Path:
+    """`PERDURE_DATA_DIR`, or `./perdure-data`."""
+    import os
+
+    return Path(os.environ.get("PERDURE_DATA_DIR") or "perdure-data")
+
+
+def _checked_model(model: object) -> str | None:
+    if isinstance(model, Script):
+        return script_to_name(model)
+    if model is None or (isinstance(model, str) and model.strip()):
+        return model
+    raise InvalidInputError("model", f"{model!r} is no model", "give a name such as 'openai/gpt-4o-mini', or None")
+
+
+def _checked_prompt(prompt: object, settings: Settings) -> str:
+    if not isinstance(prompt, str):
+        raise InvalidInputError("system_prompt", f"a {type(prompt).__name__} was given", "give a text")
+    cleaned = clean_text(prompt)
+    check_system_prompt(cleaned, settings.context)
+    return cleaned
+
+
+def _checked_memory(memory: object) -> bool:
+    if not isinstance(memory, bool):
+        raise InvalidInputError("memory", f"a {type(memory).__name__} was given", "give True or False")
+    return memory

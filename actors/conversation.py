@@ -1,0 +1,252 @@
+"""The actor of one conversation: a shell around `jobs.conversation`, with the file, the clock and Ray around it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from ..jobs.clock import SystemClock
+from ..jobs.context import Context
+from ..jobs.conversation import Conversation, ImportedMessage
+from ..jobs.driver_turn import DriverTurnView, RanCall
+from ..jobs.turn import AgentProfile, TurnRequest
+from ..jobs.turn_events import TurnEvent
+from ..storage.conversation_store import ConversationReader, ConversationStore
+from ..storage.errors import ContactMismatchError, PerdureError
+from ..storage.layout import conversation_path
+from ..storage.records import ConversationIdentity, Reply, StoredMessage, TurnId, Usage, WorkingState
+from .calls import AgentSnapshot, Caller, Inspection, OpenTurn
+from .cancellation import CancelFlag
+from .models_client import PooledChat
+from .opened import Opened
+from .placement import ConversationPlace, RuntimePlace
+from .tool_tasks import ToolTasks
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Live:
+    """The conversation while its file is open."""
+
+    store: ConversationStore
+    conversation: Conversation
+    reader: ConversationReader
+    """For the control group's threads."""
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class ConversationProcess:
+    """One conversation's only process.
+
+    Calls of the default group come one at a time, in the order they arrive. Each is on disk when it returns,
+    and idempotent under the ids it carries, so that it may be repeated after a crash. Calls meant for the
+    `control` group (`inspect`, `history`, `working_state`, `cancel_running`) answer while a turn runs.
+    """
+
+    def __init__(self, place: RuntimePlace, where: ConversationPlace) -> None:
+        self._place = place
+        self._where = where
+        self._clock = SystemClock()
+        self._started_at = self._clock.now()
+        self._cancel_flag = CancelFlag()
+        self._model = PooledChat(place, self._cancel_flag.check_running)
+        self._tools = ToolTasks(place.settings.tools, self._cancel_flag.check_running)
+        self._agent: AgentSnapshot | None = None
+        self._is_tidying = False
+        self._reading = threading.Lock()
+        self._opened = Opened(self._open, place.settings.conversations.lock_wait_s)
+        # What goes wrong is raised by every call instead: a failing constructor would count as a death.
+        with suppress(PerdureError), self._opened.use():
+            pass
+
+    def __repr__(self) -> str:
+        return f"Conversation({self._where.agent}/{self._where.conversation_id})"
+
+    # Turns.
+
+    def send(self, caller: Caller, turn_id: TurnId, text: str) -> Reply:
+        """Execute a turn, or go on with it, or give its stored reply. See `TurnExecutor.run`."""
+        with self._turn(caller, turn_id) as (live, agent):
+            return live.conversation.send(TurnRequest(turn_id=turn_id, text=text, agent=agent))
+
+    def stream(self, caller: Caller, turn_id: TurnId, text: str) -> Iterator[TurnEvent]:
+        """As `send`, telling the turn's events. It runs to its end whether or not anybody listens."""
+        with self._turn(caller, turn_id) as (live, agent):
+            yield from live.conversation.stream(TurnRequest(turn_id=turn_id, text=text, agent=agent))
+
+    def begin_turn(self, caller: Caller, turn_id: TurnId, text: str) -> DriverTurnView:
+        """Open a turn for the driver's own loop. See `DriverTurns.begin`."""
+        with self._step(caller) as (live, agent):
+            return live.conversation.driver_turns.begin(TurnRequest(turn_id=turn_id, text=text, agent=agent))
+
+    def view_turn(self, caller: Caller, turn_id: TurnId) -> DriverTurnView:
+        """A driver's open turn as it stands. See `DriverTurns.view`."""
+        with self._step(caller) as (live, agent):
+            return live.conversation.driver_turns.view(turn_id, agent)
+
+    def record_tool_round(
+        self, caller: Caller, turn_id: TurnId, text: str, ran: Sequence[RanCall], usage: Usage
+    ) -> None:
+        """Store a driver's tool round. See `DriverTurns.record_tool_round`."""
+        with self._step(caller) as (live, _):
+            live.conversation.driver_turns.record_tool_round(turn_id, text, ran, usage)
+
+    def finish_turn(self, caller: Caller, turn_id: TurnId, text: str, usage: Usage) -> Reply:
+        """End a driver's turn with its reply. See `DriverTurns.finish`."""
+        with self._step(caller) as (live, _):
+            return live.conversation.driver_turns.finish(turn_id, text, usage)
+
+    def abandon_turn(self, caller: Caller, turn_id: TurnId) -> None:
+        """Give an open turn up. See `DriverTurns.abandon`."""
+        with self._step(caller) as (live, _):
+            live.conversation.driver_turns.abandon(turn_id)
+
+    def abandon_open_turns(self, caller: Caller) -> Sequence[TurnId]:
+        """Give every open turn up."""
+        with self._step(caller) as (live, _):
+            return live.conversation.abandon_open_turns()
+
+    # Beside the turns.
+
+    def import_messages(self, caller: Caller, messages: Sequence[ImportedMessage]) -> int:
+        """Append older history. See `Conversation.import_messages`."""
+        with self._step(caller) as (live, _):
+            return live.conversation.import_messages(messages)
+
+    def context(self, caller: Caller, text: str) -> Context:
+        """What the model would see of this message."""
+        with self._step(caller) as (live, agent):
+            return live.conversation.context(agent, text)
+
+    def set_context(self, caller: Caller, notes: str, mode: str, change_id: str) -> WorkingState:
+        """Change the working notes, once under this id."""
+        with self._step(caller) as (live, _):
+            return live.conversation.set_context(notes, mode, change_id)
+
+    def set_ongoing_task(self, caller: Caller, task: str, change_id: str) -> WorkingState:
+        """Set the ongoing task, once under this id."""
+        with self._step(caller) as (live, _):
+            return live.conversation.set_ongoing_task(task, change_id)
+
+    def clear_ongoing_task(self, caller: Caller, change_id: str) -> WorkingState:
+        """Clear the ongoing task, once under this id."""
+        with self._step(caller) as (live, _):
+            return live.conversation.clear_ongoing_task(change_id)
+
+    def tidy(self) -> None:
+        """Fold the write-ahead log into the file, away from any caller's path."""
+        self._is_tidying = False
+        with self._opened.use() as live:
+            live.store.tidy()
+
+    # In the control group.
+
+    def cancel_running(self, _caller: Caller) -> TurnId | None:
+        """Ask the running turn to end as abandoned; its id, or None when none is running."""
+        return self._cancel_flag.request()
+
+    def history(self, caller: Caller, limit: int, before_seq: int | None) -> Sequence[StoredMessage]:
+        """The newest messages, or those before a place, oldest first."""
+        with self._read(caller) as live:
+            return live.reader.messages.page_before(before_seq, limit)
+
+    def working_state(self, caller: Caller) -> WorkingState:
+        """Notes and ongoing task."""
+        with self._read(caller) as live:
+            return live.reader.working_state()
+
+    def inspect(self, caller: Caller) -> Inspection:
+        """This process and its conversation."""
+        import ray
+
+        with self._read(caller) as live:
+            path = live.store.path
+            return Inspection(
+                identity=live.store.identity,
+                pid=os.getpid(),
+                node_id=ray.get_runtime_context().get_node_id(),
+                started_at=self._started_at,
+                messages=live.reader.messages.count(),
+                open_turns=tuple(
+                    OpenTurn(
+                        turn_id=turn.turn_id,
+                        state=turn.state,
+                        is_running=turn.turn_id == self._cancel_flag.running,
+                        attempts=turn.attempts_begun,
+                        opened_at=turn.opened_at,
+                        touched_at=touched_at,
+                        tool_rounds=rounds,
+                    )
+                    for turn, touched_at, rounds in live.reader.open_turns()
+                ),
+                file=str(path),
+                file_bytes=path.stat().st_size,
+                wal_bytes=live.store.wal_bytes,
+            )
+
+    # Around every call.
+
+    def _open(self) -> _Live:
+        place, where = self._place, self._where
+        store = ConversationStore.open(
+            conversation_path(place.data_dir, where.agent, where.conversation_id),
+            ConversationIdentity(agent=where.agent, conversation_id=where.conversation_id, contact=where.contact),
+            self._clock.now(),
+            place.settings.conversations.file_memory_limit_mib,
+        )
+        conversation = Conversation(store, self._model, self._tools, self._clock, place.settings, self._cancel_flag)
+        return _Live(store=store, conversation=conversation, reader=store.reader())
+
+    @contextmanager
+    def _read(self, caller: Caller) -> Iterator[_Live]:
+        """For the control group: its threads share the reader, one at a time."""
+        with self._reading, self._opened.use() as live:
+            self._check_contact(caller, live)
+            yield live
+
+    @contextmanager
+    def _step(self, caller: Caller) -> Iterator[tuple[_Live, AgentProfile]]:
+        with self._opened.use() as live:
+            self._check_contact(caller, live)
+            if self._agent is None or caller.agent.version >= self._agent.version:
+                self._agent = caller.agent
+            self._tools.records = {record.name: record for record in self._agent.options.tools}
+            self._tools.code = caller.agent.code
+            try:
+                yield live, self._agent.profile
+            except PerdureError:
+                raise
+            except Exception:
+                logger.exception("conversation %s/%s: a call failed", self._where.agent, self._where.conversation_id)
+                raise
+            finally:
+                self._tidy_later(live)
+
+    @contextmanager
+    def _turn(self, caller: Caller, turn_id: TurnId) -> Iterator[tuple[_Live, AgentProfile]]:
+        with self._step(caller) as stepped:
+            self._cancel_flag.begin(turn_id)
+            try:
+                yield stepped
+            finally:
+                self._cancel_flag.end()
+
+    def _check_contact(self, caller: Caller, live: _Live) -> None:
+        stored = live.store.identity.contact
+        if caller.contact is not None and caller.contact != stored:
+            raise ContactMismatchError(self._where.conversation_id, stored, caller.contact)
+
+    def _tidy_later(self, live: _Live) -> None:
+        limit = self._place.settings.conversations.tidy_wal_kib * 1024
+        if not self._is_tidying and live.store.wal_bytes > limit:
+            import ray
+
+            self._is_tidying = True
+            ray.get_runtime_context().current_actor.tidy.remote()

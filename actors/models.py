@@ -1,0 +1,35 @@
+"""The processes of the `models` pool: the only ones that talk to models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ..jobs.chat_model import ChatReply, ChatRequest
+from ..jobs.chat_models import ChatModels
+from ..storage.settings import ModelSettings
+
+
+class Models:
+    """Answers chat requests, several at a time. It keeps nothing: any process of the pool may answer, and be killed.
+
+    Keys of model providers are read here, from the environment of this process.
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self._chat = ChatModels(settings)
+
+    def __repr__(self) -> str:
+        return "Models()"
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """The whole reply; it may be asked again."""
+        return self._chat.complete(request)
+
+    def stream(self, request: ChatRequest) -> Iterator[str | ChatReply]:
+        """The reply in pieces, then whole."""
+        yield from self._chat.stream(request)
+
+    def pid(self) -> int:
+        """This process."""
+        return os.getpid()

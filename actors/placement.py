@@ -1,0 +1,102 @@
+"""Names, options and look-up of the actors: the one place that says how each kind runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from ..storage.records import AgentName, ContactId, ConversationId
+from ..storage.settings import Settings
+
+DIRECTORY = "directory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimePlace:
+    """Where a runtime lives: what its actors need to find its files and each other."""
+
+    namespace: str
+    """Of its actors; derived from the runtime's id."""
+    data_dir: Path
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationPlace:
+    """Which conversation an actor holds, and where its file is."""
+
+    agent: AgentName
+    conversation_id: ConversationId
+    contact: ContactId | None
+    """As given by the first opener; the stored one decides."""
+
+    @property
+    def actor_name(self) -> str:
+        """The actor's name: unique, whatever the ids contain."""
+        agent, conversation_id = (quote(part, safe=" ") for part in (self.agent, self.conversation_id))
+        return f"conversation/{agent}/{conversation_id}"
+
+
+def models_name(replica: int) -> str:
+    """Name of one process of the `models` pool."""
+    return f"models/{replica}"
+
+
+def directory_actor(place: RuntimePlace) -> Any:
+    """The handle of the directory, started if need be."""
+    from .directory import Directory
+
+    return (
+        _actor_class(Directory, max_task_retries=-1)
+        .options(name=DIRECTORY, namespace=place.namespace, lifetime="detached", get_if_exists=True)
+        .remote(place.data_dir, place.settings)
+    )
+
+
+def models_actor(place: RuntimePlace, replica: int) -> Any:
+    """The handle of one process of the `models` pool, started if need be.
+
+    Its calls are not retried by Ray: the caller decides (`models_client.py`).
+    """
+    from .models import Models
+
+    return (
+        _actor_class(Models)
+        .options(
+            max_concurrency=place.settings.models.concurrency,
+            name=models_name(replica),
+            namespace=place.namespace,
+            lifetime="detached",
+            get_if_exists=True,
+        )
+        .remote(place.settings.models)
+    )
+
+
+def conversation_actor(place: RuntimePlace, conversation: ConversationPlace) -> Any:
+    """The handle of a conversation's actor, started if need be.
+
+    Its calls are repeated by Ray after a crash, at least once: each is idempotent under an id. The `control`
+    group answers while a turn runs.
+    """
+    from .conversation import ConversationProcess
+
+    return (
+        _actor_class(ConversationProcess, max_task_retries=-1, control_threads=2)
+        .options(name=conversation.actor_name, namespace=place.namespace, lifetime="detached", get_if_exists=True)
+        .remote(place, conversation)
+    )
+
+
+@cache
+def _actor_class(kind: type, *, max_task_retries: int = 0, control_threads: int = 0) -> Any:
+    """A plain class as an actor class: it restarts for ever, and holds no processor while it waits."""
+    import ray
+
+    options: dict[str, Any] = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": max_task_retries}
+    if control_threads:
+        options["concurrency_groups"] = {"control": control_threads}
+    return cast(Any, ray.remote)(**options)(kind)

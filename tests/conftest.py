@@ -1,0 +1,50 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from perdure.actors import Runtime
+
+# A property that touches a disk or another process takes as long as the machine is busy: `timeout` in
+# pyproject.toml bounds it, not a deadline for each example. The blob repeats a failure found elsewhere.
+settings.register_profile("perdure", deadline=None, print_blob=True)
+settings.load_profile("perdure")
+
+
+@pytest.fixture(scope="session")
+def fault_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where fault points of the shared runtime's actors are armed."""
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory: pytest.TempPathFactory, fault_dir: Path) -> Iterator[Runtime]:
+    """A runtime on a Ray of its own, for all tests that need one; its Ray directory goes with it."""
+    from perdure.actors import connect
+
+    os.environ["PERDURE_FAULT_DIR"] = str(fault_dir)
+    ray_dir = Path(tempfile.mkdtemp(prefix="pd-"))  # short: sockets live below it
+    with connect(
+        tmp_path_factory.mktemp("data"),
+        settings={"ray": {"temp_dir": str(ray_dir)}, "turn": {"resume_after_s": 2.0}},
+    ) as connected:
+        yield connected
+    shutil.rmtree(ray_dir, ignore_errors=True)
+    del os.environ["PERDURE_FAULT_DIR"]
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses."""
+    return f"test-{uuid.uuid4().hex[:12]}"

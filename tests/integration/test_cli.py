@@ -1,0 +1,174 @@
+"""The command `perdure`: what it prints, what it leaves behind, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from perdure.actors.cli import main
+from perdure.actors.cli.demo import ClaimNotHeldError, run_demo
+from perdure.actors.cli.replay import Replay
+from rich.console import Console
+
+from tests.locomo import SMALL_LOCOMO, find_locomo
+
+COMMAND = [sys.executable, "-c", "from perdure.actors.cli import main; main()"]
+
+
+def message_lines(folder, count, *, conversation=None, name="chat.jsonl"):
+    path = folder / name
+    with path.open("w") as file:
+        for number in range(count):
+            entry = {"role": "user", "text": f"message {number}", "created_at": "2024-05-08T13:56:00"}
+            file.write(json.dumps({**entry, **({"conversation": conversation} if conversation else {})}) + "\n")
+    return path
+
+
+@pytest.fixture
+def perdure(runtime, monkeypatch, capsys):
+    """Runs a command line in this process, where Ray is up already: exit status, standard output and error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["perdure", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+        except SystemExit as ended:
+            return (ended.code or 0, *capsys.readouterr())
+        return (0, *capsys.readouterr())
+
+    return run
+
+
+def table(output):
+    """The rows of a replay's last table: name, in the file, new, now."""
+    found = re.findall(r"^(\S+) +([\d,]+) +([\d,]+) +([\d,]+)$", output, re.MULTILINE)
+    return {name: tuple(int(number.replace(",", "")) for number in numbers) for name, *numbers in found}
+
+
+def test_help_answers_without_loading_ray_litellm_or_duckdb():
+    code = (
+        "import sys; from perdure.actors.cli import main; sys.argv = ['perdure', '--help']\n"
+        "try: main()\n"
+        "except SystemExit as ended: print(ended.code, sorted({'ray', 'litellm', 'duckdb', 'pydantic'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "demo" in ended.stdout and "replay" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "0 []"
+
+
+def test_the_version_is_printed(perdure):
+    status, output, _ = perdure("--version")
+    assert (status, output.split()[0].strip(",")) == (0, "perdure")
+
+
+def test_a_locomo_file_is_imported_once_with_dates_and_speakers(perdure, runtime, tmp_path):
+    status, output, _ = perdure("--data-dir", tmp_path / "data", "replay", SMALL_LOCOMO, "--agent", "a")
+    assert status == 0, output
+    assert table(output) == {"garden": (6, 6, 6), "locomo_small-2": (1, 1, 1)}
+    status, output, _ = perdure("replay", SMALL_LOCOMO, "--agent", "a", "--data-dir", tmp_path / "data")
+    assert (status, table(output)) == (0, {"garden": (6, 0, 6), "locomo_small-2": (1, 0, 1)})
+
+
+def test_interleaved_conversations_keep_their_order_prefix_and_contact(perdure, tmp_path):
+    path = tmp_path / "two.jsonl"
+    with path.open("w") as file:
+        for number in range(420):
+            entry = {"role": "user", "text": f"m{number}", "created_at": "2024-05-08T13:56:00"}
+            file.write(json.dumps({**entry, "conversation": "ab"[number % 2]}) + "\n")
+    command = ("--data-dir", tmp_path / "data", "replay", path, "--agent", "a", "--conversation", "p")
+    assert table(perdure(*command, "--contact", "telegram:1", "--limit", 419)[1]) == {
+        "p-a": (210, 210, 210),
+        "p-b": (209, 209, 209),
+    }
+    status, _, error = perdure(*command, "--contact", "telegram:2")
+    assert status == 1
+    assert "telegram:1" in error
+    from perdure.actors import connect
+
+    with connect(tmp_path / "data") as kept:
+        chat = kept.agent("a").conversation("p-b", contact="telegram:1")
+        assert [message.content for message in chat.history(300)] == [f"m{number}" for number in range(1, 419, 2)]
+
+
+def test_ctrl_c_ends_an_import_with_a_line_and_the_same_command_completes_it(runtime, tmp_path):
+    class PressesCtrlC(io.StringIO):
+        def write(self, text):
+            if "of 3,000 messages\n" in text and "Stopped" not in text:
+                signal.raise_signal(signal.SIGINT)
+            return super().write(text)
+
+    replay = Replay(path=message_lines(tmp_path, 3000), agent="a", data_dir=tmp_path / "data")
+    output = PressesCtrlC()
+    assert replay.run(Console(file=output, width=200)) is False
+    stored = int(re.search(r"At least ([\d,]+) of 3,000 messages are stored", output.getvalue())[1].replace(",", ""))
+    assert 0 < stored < 3000
+    assert "The same command again" in output.getvalue() or "the same command again" in output.getvalue()
+    output = io.StringIO()
+    assert replay.run(Console(file=output, width=200)) is True
+    assert table(output.getvalue()) == {"chat": (3000, 3000 - stored, 3000)}
+
+
+def test_of_a_file_with_a_fault_nothing_is_stored_and_the_error_is_one_line(perdure, tmp_path):
+    path = message_lines(tmp_path, 500)
+    with path.open("a") as file:
+        file.write('{"role": "user", "text": "no time"}\n')
+    status, output, error = perdure("--data-dir", tmp_path / "data", "replay", path, "--agent", "a")
+    assert (status, output) == (1, "")
+    assert error.splitlines() == [f"perdure: {path}, line 501, created_at: it is missing; give role, text and created_at"]
+    assert not (tmp_path / "data").exists()
+    status, output, _ = perdure("--data-dir", tmp_path / "data", "replay", path, "--agent", "a", "--limit", 500)
+    assert (status, table(output)) == (0, {"chat": (500, 500, 500)})
+
+
+def test_a_data_directory_in_use_is_one_line_and_no_traceback(perdure, runtime, tmp_path):
+    status, _, error = perdure(
+        "--data-dir", runtime.place.data_dir, "replay", SMALL_LOCOMO, "--agent", "a"
+    )
+    assert status == 1
+    assert [line.startswith("perdure: ") and "in use" in line for line in error.splitlines()] == [True]
+
+
+def test_the_real_locomo_conversations_are_imported_and_answer_questions(perdure, runtime, tmp_path):
+    path = find_locomo()
+    if path is None:
+        pytest.skip("no LoCoMo file; PERDURE_LOCOMO names one")
+    status, output, _ = perdure("--data-dir", tmp_path / "data", "replay", path, "--agent", "a", "--limit", 700)
+    assert (status, sum(new for _, new, _ in table(output).values())) == (0, 700)
+
+
+@pytest.mark.timeout(300)
+def test_the_demonstration_keeps_its_claims_without_key_or_network(tmp_path):
+    ray_dir = tempfile.mkdtemp(prefix="pd-", dir="/tmp")
+    environment = {
+        name: value for name, value in os.environ.items() if "KEY" not in name and not name.startswith("RAY_")
+    }
+    ended = subprocess.run(
+        [*COMMAND, "demo", "--data-dir", str(tmp_path / "data")],
+        env={**environment, "PERDURE_RAY__TEMP_DIR": ray_dir, "http_proxy": "http://127.0.0.1:9"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shutil.rmtree(ray_dir, ignore_errors=True)
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+    for claim in ("SCRIPT", "kill -9", "exactly once: search_flights, hold_seat", "no tool has run again"):
+        assert claim in ended.stdout
+    assert "\x1b" not in ended.stdout  # plain, since it is piped
+    assert list((tmp_path / "data").rglob("*.duckdb"))
+
+
+def test_the_demonstration_fails_when_a_claim_does_not_hold(runtime, tmp_path, monkeypatch):
+    monkeypatch.setattr("perdure.actors.cli.demo.QUESTION", "What is the capital of Mongolia?")
+    with pytest.raises(ClaimNotHeldError, match="the answer quotes what Ana said"):
+        run_demo(tmp_path / "data", Console(file=io.StringIO()))
