@@ -37,7 +37,7 @@ from .replay import replayable
 from .turn_log import TurnLog, TurnReader, checkpoint_key
 
 TIDY_AT_MOST = 256 * 1024
-"""Bytes. A longer write-ahead log makes the next opening slow: it is read at about 2 MB a second."""
+"""Bytes of write-ahead log; it is read at about 2 MB a second when a file is opened after a crash."""
 
 
 class ConversationReader:
@@ -54,9 +54,7 @@ class ConversationReader:
 
     def working_state(self) -> WorkingState:
         """Notes and ongoing task."""
-        notes, task, changes = self.database.query(
-            "SELECT notes, ongoing_task, recent_changes FROM conversation"
-        )[0]
+        notes, task, changes = self.database.query("SELECT notes, ongoing_task, recent_changes FROM conversation")[0]
         return WorkingState(
             notes=cast(str, notes),
             ongoing_task=cast("str | None", task),
@@ -83,8 +81,10 @@ class ConversationStore:
     """The only writer of a conversation's file.
 
     Every method that writes is one transaction and one `fdatasync`: when it returns, the step survives any
-    crash; when it raises, nothing of it was written. Ids and times are arguments, so the same calls on an
-    empty file give the same tables (`replay.py`).
+    crash; when it raises, nothing of it was written. After a `StorageError` the file should be closed and
+    opened again: DuckDB may have given it up, and then opening decides whether the step is there, wholly or
+    not at all. Ids and times are arguments, so the same calls on an empty file give the same tables
+    (`replay.py`).
     """
 
     def __init__(self, database: Database, identity: ConversationIdentity) -> None:
@@ -127,9 +127,11 @@ class ConversationStore:
         return self._database.wal_bytes
 
     def needs_tidying(self, limit_bytes: int) -> bool:
-        """Is the write-ahead log over a limit, and long enough for the file that `tidy` partly rewrites?"""
-        share_of_file = min(self._database.file_bytes // 8, TIDY_AT_MOST)
-        return self.wal_bytes > max(limit_bytes, share_of_file)
+        """Is the write-ahead log over a limit, and as long as the file of which `tidy` rewrites a part?
+
+        Each `tidy` costs time and leaves a hole in a small file, so that it pays only for much at a time.
+        """
+        return self.wal_bytes > max(limit_bytes, min(self._database.file_bytes, TIDY_AT_MOST))
 
     def tidy(self) -> None:
         """Fold the write-ahead log into the file; nothing is lost without it."""
@@ -199,9 +201,7 @@ class ConversationStore:
         return self._turns.is_readable(turn_id)
 
     @replayable
-    def open_turn(
-        self, *, turn_id: TurnId, owner: TurnOwner, text_digest: str, message: Message, at: datetime
-    ) -> Turn:
+    def open_turn(self, *, turn_id: TurnId, owner: TurnOwner, text_digest: str, message: Message, at: datetime) -> Turn:
         """Store a turn with its user message; its first attempt begins with it, where the runtime owns it."""
         turn = Turn(
             turn_id=turn_id,
@@ -326,9 +326,7 @@ class ConversationStore:
         abandoned = replace(self.require_open(turn_id), state="abandoned", ended_at=at)
         self._end([abandoned], messages)
 
-    def _end(
-        self, ends: Sequence[Turn], messages: Sequence[Message], before_commit: str | None = None
-    ) -> None:
+    def _end(self, ends: Sequence[Turn], messages: Sequence[Message], before_commit: str | None = None) -> None:
         with self._database.transaction() as transaction:
             stored = self._messages.insert(transaction, messages)
             for turn in ends:
@@ -378,9 +376,7 @@ class ConversationStore:
         )
 
 
-def _identified(
-    database: Database, identity: ConversationIdentity, created_at: datetime
-) -> ConversationIdentity:
+def _identified(database: Database, identity: ConversationIdentity, created_at: datetime) -> ConversationIdentity:
     rows = database.query("SELECT agent, conversation_id, contact FROM conversation")
     if not rows:
         with database.transaction() as transaction:

@@ -37,9 +37,7 @@ def errors_naming(path: Path) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:
-        raise DataDirectoryError(
-            str(path), f"no permission ({error.strerror}); give this user write access"
-        ) from error
+        raise DataDirectoryError(str(path), f"no permission ({error.strerror}); give this user write access") from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise _disk_full(path, str(error.strerror)) from error
@@ -70,17 +68,13 @@ def _named(path: Path, error: duckdb.Error) -> StorageError | None:
     if "newer version of duckdb" in lower:
         return FileTooNewError(str(path), f"written by a newer DuckDB ({text}); upgrade Perdure")
     if isinstance(error, duckdb.SerializationException) or any(phrase in lower for phrase in _DAMAGED):
-        return FileCorruptError(
-            str(path), f"cannot be read ({text}); restore it from a backup or move it away"
-        )
+        return FileCorruptError(str(path), f"cannot be read ({text}); restore it from a backup or move it away")
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageError(
             str(path), f"needs more memory than its limit ({text}); raise conversations.file_memory_limit_mib"
         )
     if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
-        return StorageError(
-            str(path), f"DuckDB gave the file up after a failure ({text}); the next call opens it anew"
-        )
+        return StorageError(str(path), f"DuckDB gave the file up after a failure ({text}); the next call opens it anew")
     return StorageError(str(path), text)
 
 

@@ -138,9 +138,7 @@ class DirectoryStore:
                 "INSERT INTO conversations (agent, conversation_id, contact, created_at) VALUES (?, ?, ?, ?)",
                 [agent, conversation_id, contact, to_stored(at)],
             )
-        record = ConversationRecord(
-            agent=agent, conversation_id=conversation_id, contact=contact, created_at=at
-        )
+        record = ConversationRecord(agent=agent, conversation_id=conversation_id, contact=contact, created_at=at)
         self._conversations[agent, conversation_id] = record
         return record
 

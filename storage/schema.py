@@ -27,9 +27,7 @@ def migrations(family: str) -> tuple[Migration, ...]:
     for entry in folder.iterdir():
         if entry.name.endswith(".sql"):
             number, _, _ = entry.name.partition("_")
-            found.append(
-                Migration(version=int(number), name=entry.name, sql=entry.read_text(encoding="utf-8"))
-            )
+            found.append(Migration(version=int(number), name=entry.name, sql=entry.read_text(encoding="utf-8")))
     return tuple(sorted(found, key=lambda migration: migration.version))
 
 

@@ -19,9 +19,7 @@ class UnreadableStepError(ValueError):
 
 def dump_calls(text: str, calls: tuple[ToolCall, ...], usage: Usage) -> str:
     """A round's assistant message and what it cost, as its checkpoint step."""
-    return _dump(
-        {"v": VERSION, "text": text, "calls": [_call(call) for call in calls], "usage": _usage(usage)}
-    )
+    return _dump({"v": VERSION, "text": text, "calls": [_call(call) for call in calls], "usage": _usage(usage)})
 
 
 def load_calls(body: str) -> tuple[str, tuple[ToolCall, ...], Usage]:
@@ -153,9 +151,7 @@ def _call(call: ToolCall) -> dict[str, str]:
 
 
 def _to_call(data: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(
-        call_id=CallId(_text(data["id"])), name=_text(data["name"]), arguments=_text(data["arguments"])
-    )
+    return ToolCall(call_id=CallId(_text(data["id"])), name=_text(data["name"]), arguments=_text(data["arguments"]))
 
 
 def _result(result: ToolResult) -> dict[str, object]:

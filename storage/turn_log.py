@@ -196,9 +196,7 @@ class TurnLog(TurnReader):
             ],
         )
         if entry.steps or entry.unreadable is not None:
-            transaction.execute(
-                "DELETE FROM turn_checkpoints WHERE checkpoint_key = ?", [checkpoint_key(turn.turn_id)]
-            )
+            transaction.execute("DELETE FROM turn_checkpoints WHERE checkpoint_key = ?", [checkpoint_key(turn.turn_id)])
 
     def committed(self, entry: _OpenTurn) -> None:
         """Take over an open turn whose transaction is through."""
@@ -229,16 +227,14 @@ class TurnLog(TurnReader):
         self, transaction: Transaction, turn_id: TurnId, step: int, kind: str, body: str, at: datetime
     ) -> None:
         transaction.execute(
-            "INSERT INTO turn_checkpoints (checkpoint_key, step, kind, body, recorded_at)"
-            " VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO turn_checkpoints (checkpoint_key, step, kind, body, recorded_at) VALUES (?, ?, ?, ?, ?)",
             [checkpoint_key(turn_id), step, kind, body, to_stored(at)],
         )
 
     def _load(self, turn: Turn) -> _OpenTurn:
         entry = _OpenTurn(turn=turn, touched_at=turn.attempted_at, rounds=[])
         for step, kind, body, recorded_at in self._database.query(
-            "SELECT step, kind, body, recorded_at FROM turn_checkpoints WHERE checkpoint_key = ?"
-            " ORDER BY step",
+            "SELECT step, kind, body, recorded_at FROM turn_checkpoints WHERE checkpoint_key = ? ORDER BY step",
             [checkpoint_key(turn.turn_id)],
         ):
             entry.steps = cast(int, step) + 1
