@@ -80,8 +80,7 @@ class Conversation:
         Raises:
             MessageConflictError: An id is taken by a message with other content. Nothing was written.
         """
-        seen: dict[str, int] = {}
-        return self._store.append_messages(messages=[_imported(message, seen) for message in messages])
+        return self._store.append_messages(messages=[_imported(message) for message in identified(messages)])
 
     def context(self, agent: AgentProfile, text: str) -> Context:
         """What the model would see if this message were sent now."""
@@ -118,23 +117,33 @@ class Conversation:
         return changed
 
 
-def _imported(message: ImportedMessage, seen: dict[str, int]) -> Message:
-    """The message to be stored; `seen` counts equal ones, which are messages of their own."""
-    text = clean_text(message.text)
-    at = message.created_at.replace(tzinfo=UTC) if message.created_at.tzinfo is None else message.created_at
-    message_id = message.message_id
-    if message_id is None:
-        content = "\0".join((message.role, message.speaker or "", at.astimezone(UTC).isoformat(), text))
-        digest = hashlib.sha256(content.encode("utf-8")).hexdigest()[:32]
-        seen[digest] = seen.get(digest, 0) + 1
-        message_id = f"imported-{digest}-{seen[digest]}"
+def identified(messages: Sequence[ImportedMessage]) -> Sequence[ImportedMessage]:
+    """The messages, those without an id given one made of their content; equal ones are messages of their own."""
+    seen: dict[str, int] = {}
+    return [message if message.message_id is not None else _with_id(message, seen) for message in messages]
+
+
+def _with_id(message: ImportedMessage, seen: dict[str, int]) -> ImportedMessage:
+    at = _in_utc(message.created_at).isoformat()
+    content = "\0".join((message.role, message.speaker or "", at, clean_text(message.text)))
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    seen[digest] = seen.get(digest, 0) + 1
+    return replace(message, message_id=f"imported-{digest}-{seen[digest]}")
+
+
+def _imported(message: ImportedMessage) -> Message:
     if message.role == "tool":
         raise InvalidInputError("role", "'tool' cannot be imported", "import system, user and assistant messages")
+    text = clean_text(message.text)
     return Message(
-        message_id=MessageId(message_id),
+        message_id=MessageId(message.message_id or ""),
         role=message.role,
         content=text,
         speaker=clean_text(message.speaker) if message.speaker else None,
         tokens=estimate_message_tokens(text),
-        created_at=at,
+        created_at=_in_utc(message.created_at),
     )
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -14,9 +14,7 @@ import queue
 import random
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 from ..storage.errors import ModelError, ModelRequestError, ModelUnavailableError
@@ -29,7 +27,8 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 os.environ["LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS"] = "True"
 os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
 
-import litellm  # noqa: E402  its import reads the variables above
+import litellm  # its import reads the variables above
+from litellm.exceptions import BadRequestError
 
 litellm.suppress_debug_info = True
 litellm.drop_params = True
@@ -46,12 +45,17 @@ logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)  # every failure reaches
 
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 8.0
-EXIT_WAIT_S = 1.0
+EXIT_WAIT_S = 5.0
 LONGEST_RETRY_AFTER_S = 60.0
 """A provider that asks for a longer pause is not waited for."""
 
+_OWN_SERVERS = frozenset(
+    {"hosted_vllm", "litellm_proxy", "llamafile", "lm_studio", "ollama", "ollama_chat", "xinference"}
+)
 
-_running: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+class _RequestThread(threading.Thread):
+    """Asks a provider, and may be left behind."""
 
 
 def _let_requests_end() -> None:
@@ -61,8 +65,9 @@ def _let_requests_end() -> None:
     interpreter would wait for that lock for ever. One that is waiting for its server does no harm.
     """
     ends_at = time.monotonic() + EXIT_WAIT_S
-    for thread in list(_running):
-        thread.join(max(0.0, ends_at - time.monotonic()))
+    for thread in threading.enumerate():
+        if isinstance(thread, _RequestThread):
+            thread.join(max(0.0, ends_at - time.monotonic()))
 
 
 atexit.register(_let_requests_end)
@@ -116,7 +121,7 @@ class LitellmChat:
                 return
             except ModelError:
                 raise
-            except Exception as error:  # litellm raises its own, openai's, httpx's and plain Python errors
+            except Exception as error:  # noqa: BLE001  litellm's, openai's, httpx's and plain Python errors
                 failure = Failure.of(error, request.model, request.timeout_s, _missing_keys(request))
                 cause = safe_cause(error)
             pause_s = self._pause_before(attempts, failure)
@@ -130,7 +135,7 @@ class LitellmChat:
             return None
         if failure.retry_after_s is not None and failure.retry_after_s > LONGEST_RETRY_AFTER_S:
             return None
-        backoff_s = self._random() * min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (attempts - 1))
+        backoff_s = self._random() * min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempts - 1))
         return (failure.retry_after_s or 0.0) + backoff_s
 
     def _attempt(self, request: ChatRequest, is_streamed: bool) -> Iterator[str | ChatReply]:
@@ -149,12 +154,11 @@ class LitellmChat:
                     if is_given_up.is_set():
                         return
                     pieces.put(piece)
-            except Exception as error:  # raised again by the thread that waits
+            except Exception as error:  # noqa: BLE001  raised again by the thread that waits
                 pieces.put(error)
 
-        thread = threading.Thread(target=ask, name="chat-request", daemon=True)
+        thread = _RequestThread(target=ask, name="chat-request", daemon=True)
         thread.start()
-        _running.add(thread)
         ends_at = self._monotonic() + request.timeout_s
         try:
             while True:
@@ -189,7 +193,7 @@ class LitellmChat:
         reply = parts.reply()
         if not reply.text.strip() and not reply.tool_calls:
             ended = f" (finish reason: {parts.finish_reason})" if parts.finish_reason else ""
-            raise ModelUnavailableError(request.model, f"empty answer{ended}")
+            raise ModelUnavailableError(request.model or "", f"empty answer{ended}")
         yield reply
 
     def _ask(self, request: ChatRequest, is_streamed: bool) -> Any:
@@ -209,7 +213,7 @@ class LitellmChat:
             arguments["stream_options"] = {"include_usage": True}
         try:
             response = litellm.completion(**arguments)
-        except litellm.BadRequestError as error:
+        except BadRequestError as error:
             if not is_streamed or "stream_options" not in str(error):
                 raise
             del arguments["stream_options"]
@@ -225,7 +229,7 @@ def _take_chunk(chunk: Any, parts: AnswerInParts) -> str:
         return ""
     choice = chunk.choices[0]
     parts.finish_reason = choice.finish_reason or parts.finish_reason
-    parts.add_calls(choice.delta.tool_calls)
+    parts.add_call_deltas(choice.delta.tool_calls)
     return parts.add_text(choice.delta.content)
 
 
@@ -240,22 +244,18 @@ def _take_response(response: Any, parts: AnswerInParts) -> None:
     parts.end_text()
 
 
-@lru_cache(maxsize=256)
-def _provider(model: str) -> str | None:
-    """The provider that a model's name stands for; None if litellm knows none."""
-    try:
-        return str(litellm.get_llm_provider(model=model)[1])
-    except litellm.BadRequestError:
-        return None
-
-
 def _own_server_arguments(model: str, api_base: str) -> dict[str, Any]:
-    """How to reach an OpenAI-compatible server: it may know models litellm does not, and may need no key."""
+    """How to reach an OpenAI-compatible server: under any name, it may know the model, and may need no key.
+
+    What stands before the first slash is part of the model's name there, `qwen/…` or `anthropic/…`, unless it
+    tells litellm that the server is one's own.
+    """
     arguments: dict[str, Any] = {"api_base": api_base}
-    provider = _provider(model)
-    if provider is None:
-        arguments["custom_llm_provider"] = "openai"
-    if provider in (None, "openai") and not os.environ.get("OPENAI_API_KEY"):
+    prefix, slash, _ = model.partition("/")
+    if slash and prefix in _OWN_SERVERS:
+        return arguments
+    arguments |= {"custom_llm_provider": "openai", "model": model.removeprefix("openai/")}
+    if not os.environ.get("OPENAI_API_KEY"):
         arguments["api_key"] = "none"  # the client insists on one
     return arguments
 

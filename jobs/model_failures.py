@@ -70,6 +70,8 @@ def _problem(error: Exception, detail: str, missing_keys: tuple[str, ...]) -> st
     where = "in the environment of the processes that run models"
     if missing_keys and _KEY_NEEDED.search(detail):
         return f"no key; set {' and '.join(missing_keys)} {where}"
+    if detail.startswith("Missing credentials"):
+        return f"no key: {detail}"
     if isinstance(error, ImportError):
         return f"{detail}; install the package that litellm needs for this provider"
     if isinstance(error, UnicodeError):
@@ -141,7 +143,7 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def safe_cause(error: Exception) -> Exception | None:
+def safe_cause(error: BaseException) -> BaseException | None:
     """The error, to be chained, unless its traceback would show a key."""
     shown = "".join(traceback.format_exception(error))
     return None if without_secrets(shown) != shown else error

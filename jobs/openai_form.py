@@ -92,7 +92,8 @@ class AnswerInParts:
     def add_text(self, text: str | None) -> str:
         """Take a piece of the text; what may be shown of it now.
 
-        Half an emoji at the end of a piece waits for its other half; a half that stays alone becomes U+FFFD, as in everything that is stored.
+        Half an emoji at the end of a piece waits for its other half; a half that stays alone becomes U+FFFD, as
+        in everything that is stored.
         """
         text = self._held + (text or "")
         half = _HIGH_SURROGATE.search(text)
@@ -110,17 +111,26 @@ class AnswerInParts:
             self._texts.append(rest)
         return rest
 
-    def add_calls(self, calls: Sequence[Any] | None) -> None:
-        """Take whole calls or deltas of them; a delta without an index continues the newest call."""
-        for place, call in enumerate(calls or ()):
-            index = getattr(call, "index", None)
+    def add_calls(self, calls: Iterable[Any] | None) -> None:
+        """Take whole calls."""
+        for call in calls or ():
+            self._add_to(len(self._calls), call)
+
+    def add_call_deltas(self, deltas: Iterable[Any] | None) -> None:
+        """Take pieces of calls; one without an index begins a call if it has an id, else continues the newest."""
+        for delta in deltas or ():
+            index = getattr(delta, "index", None)
             if index is None:
-                index = place if getattr(call, "id", None) else max(self._calls, default=0)
-            parts = self._calls.setdefault(index, _CallInParts())
-            parts.call_id = parts.call_id or getattr(call, "id", None) or ""
-            parts.name += getattr(call.function, "name", None) or ""
-            arguments = getattr(call.function, "arguments", None) or ""
-            parts.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)
+                newest = max(self._calls, default=-1)
+                index = newest + 1 if getattr(delta, "id", None) or newest < 0 else newest
+            self._add_to(index, delta)
+
+    def _add_to(self, index: int, call: Any) -> None:
+        parts = self._calls.setdefault(index, _CallInParts())
+        parts.call_id = parts.call_id or getattr(call, "id", None) or ""
+        parts.name += getattr(call.function, "name", None) or ""
+        arguments = getattr(call.function, "arguments", None) or ""
+        parts.arguments += arguments if isinstance(arguments, str) else json.dumps(arguments)
 
     def add_usage(self, usage: Any) -> None:
         """Take what the provider says that the answer cost; nothing and zeros are no word about it."""
@@ -143,21 +153,21 @@ class AnswerInParts:
 
     def _usage(self, text: str, calls: Sequence[ToolCall]) -> Usage:
         if self._prompt_tokens or self._completion_tokens:
-            return Usage(
-                prompt_tokens=self._prompt_tokens, completion_tokens=self._completion_tokens, model_calls=1
-            )
+            return Usage(prompt_tokens=self._prompt_tokens, completion_tokens=self._completion_tokens, model_calls=1)
         return estimated_usage(self.request, text, calls)
 
 
 def estimated_usage(request: ChatRequest, text: str, calls: Sequence[ToolCall] = ()) -> Usage:
     """What a model call cost, by the token estimate: for providers that do not say, and models without any."""
-    prompt = sum(
-        estimate_tokens(message.content) + sum(estimate_tokens(call.arguments) for call in message.tool_calls)
+    prompt = sum(estimate_tokens(message.content) for message in request.messages)
+    prompt += sum(
+        estimate_tokens(call.arguments)
         for message in request.messages
+        if message.tool_calls
+        for call in message.tool_calls
     )
     prompt += sum(
-        estimate_tokens(tool.description) + estimate_tokens(_json_text(tool.parameters))
-        for tool in request.tools
+        estimate_tokens(tool.description) + estimate_tokens(_json_text(tool.parameters)) for tool in request.tools
     )
     completion = estimate_tokens(text) + sum(estimate_tokens(call.arguments) for call in calls)
     return Usage(prompt_tokens=prompt, completion_tokens=completion, model_calls=1, is_estimated=True)

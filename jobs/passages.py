@@ -117,8 +117,8 @@ def result_passage(call_id: CallId, status: CallStatus, text: str, *, seq: int |
     """A tool message."""
     if status == "unknown":
         return passage("tool", UNKNOWN_RESULT, call_id=call_id, seq=seq)
-    before = f"<tool_result status={status}>\n"
-    return passage("tool", escaped(text), before=before, after="\n</tool_result>", call_id=call_id, seq=seq)
+    before = "" if status == "succeeded" else f"[{status}] "
+    return passage("tool", text, before=before, call_id=call_id, seq=seq)
 
 
 def escaped(text: str) -> str:

@@ -1,20 +1,33 @@
-"""A scripted model, for tests and demonstrations: it says what its script says, and is declared as such."""
+"""A scripted model, for tests and demonstrations: it says what its script says, and is declared as such.
+
+A script is plain data and has a name that holds all of it, `scripted/<json>`, so an agent can keep it as its
+model, across processes and restarts.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ..storage.errors import InvalidInputError, ModelRequestError, ModelUnavailableError
-from ..storage.records import CallId, ToolCall, Usage
-from ..storage.tokens import estimate_tokens
-from .chat_model import ChatMessage, ChatReply, ChatRequest
+from ..storage.records import CallId, ToolCall
+from .chat_model import ChatReply, ChatRequest
+from .openai_form import estimated_usage
+from .request_parts import input_place, result_text, spoken
 
 PREFIX = "scripted/"
+SHOWN_NAME = "scripted"
+"""What errors call this model: its name holds the whole script."""
+
+_PIECE = re.compile(r"\s*(?:\S+\s*){1,3}|\s+")
+_PLACEHOLDER = re.compile(r"\{(input|result)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +39,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class CallTools:
-    """Ask for tools: pairs of a name and its arguments."""
+    """Ask for tools: pairs of a name and its arguments. Their call ids come from the step and their place in it."""
 
     calls: tuple[tuple[str, Mapping[str, Any]], ...]
     text: str = ""
@@ -41,7 +54,11 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class FailWith:
-    """Fail; with `times`, only so often for the same request and process, and then go on with the next step."""
+    """Fail. With `times`, only so often, and then go on with the next step.
+
+    The failures are counted by each process of the models, for the same conversation (its messages without the
+    system prompt): a request that a killed process failed may fail once more in the next one.
+    """
 
     reason: str
     retryable: bool = True
@@ -69,14 +86,23 @@ class Script:
 
 
 def script_to_name(script: Script) -> str:
-    """A script as the name of a model, so that it can be stored with an agent."""
-    rules = [{"when": rule.when, "steps": [_step_form(step) for step in rule.steps]} for rule in script.rules]
+    """A script as the name of a model; equal scripts have equal names.
+
+    Raises:
+        InvalidInputError: It holds what JSON cannot, or what is no step.
+    """
     try:
-        return PREFIX + json.dumps(rules, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError("model", f"the script holds what JSON cannot ({error})", "use plain values") from error
+        rules = [{"when": rule.when, "steps": [_step_form(step) for step in rule.steps]} for rule in script.rules]
+        name = PREFIX + json.dumps(rules, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            "model", f"the script cannot be written as JSON ({error})", "use plain values"
+        ) from error
+    script_from_name(name)  # a script of wrong types is refused where it is made
+    return name
 
 
+@lru_cache(maxsize=256)
 def script_from_name(name: str) -> Script:
     """The script that a model's name holds.
 
@@ -84,21 +110,27 @@ def script_from_name(name: str) -> Script:
         InvalidInputError: It holds none.
     """
     try:
+        if not name.startswith(PREFIX):
+            raise ValueError(f"it does not begin with {PREFIX}")
         rules = json.loads(name.removeprefix(PREFIX))
         return Script(
-            tuple(Rule(rule["when"], tuple(_step_from(form) for form in rule["steps"])) for rule in rules)
+            tuple(
+                Rule(_checked(rule["when"], str | None), tuple(_step_from(form) for form in _list(rule["steps"])))
+                for rule in _list(rules)
+            )
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInputError(
-            "model", f"it begins with {PREFIX!r} and holds no script ({error})", "make it with script_to_name"
+            "model", f"the name of a scripted model holds no script ({error})", "make it with script_to_name"
         ) from error
 
 
 class ScriptedChat:
-    """Follows the script in a request's model name. A `ChatModel`.
+    """Follows the script in a request's model name. A `ChatModel`; threads may share one instance.
 
     It keeps no place: which step is due shows in the request, by the assistant messages after the user's newest
-    message. So a turn that is continued after a crash goes on where it was, with the same call ids.
+    message. So a turn that is continued after a crash goes on where it was, with the same call ids, while
+    results that another turn left, which stand before that message, do not count.
     """
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -108,93 +140,108 @@ class ScriptedChat:
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """The script's next answer."""
-        script = script_from_name(request.model or "")
-        newest, given = _progress(request.messages)
-        rule = next((rule for rule in script.rules if _fits(rule, newest)), None)
+        try:
+            script = script_from_name(request.model or "")
+        except InvalidInputError as error:
+            raise ModelRequestError(SHOWN_NAME, str(error)) from error
+        place = input_place(request.messages)
+        said = "" if place is None else spoken(request.messages[place]).text
+        given = sum(message.role == "assistant" for message in request.messages[place or 0 :])
+        rule = next((rule for rule in script.rules if _fits(rule, said)), None)
         if rule is None:
-            return _answer(request, "The script has no rule for this message.")
+            return _reply(request, "The script has no rule for this message.")
         answers = 0
-        for place, step in enumerate(rule.steps):
+        for number, step in enumerate(rule.steps):
             if isinstance(step, Say | CallTools):
                 if answers == given:
-                    return self._follow(request, step, given, newest)
+                    return self._follow(request, step, given, said)
                 answers += 1
             elif answers == given:
-                self._delay_or_fail(step, f"{request.model}\0{newest}\0{place}")
-        return _answer(request, "The script has no further step for this message.")
+                self._pause_or_fail(step, number, request)
+        return _reply(request, "The script has no further step for this message.")
 
     def stream(self, request: ChatRequest) -> Iterator[str | ChatReply]:
         """The script's next answer, a few words at a time."""
         reply = self.complete(request)
-        for start in range(0, len(reply.text), 12):
-            yield reply.text[start : start + 12]
+        yield from _PIECE.findall(reply.text)
         yield reply
 
-    def _follow(self, request: ChatRequest, step: Say | CallTools, given: int, newest: str) -> ChatReply:
-        results = [message.content for message in request.messages if message.role == "tool"]
-        text = step.text.replace("{result}", results[-1] if results else "").replace("{input}", newest)
+    def _follow(self, request: ChatRequest, step: Say | CallTools, given: int, said: str) -> ChatReply:
+        results = (result_text(message) for message in reversed(request.messages) if message.role == "tool")
+        fillings = {"input": said, "result": next(results, "")}
+        text = _PLACEHOLDER.sub(lambda found: fillings[found[1]], step.text)
         if isinstance(step, Say):
-            return _answer(request, text)
+            return _reply(request, text)
         calls = tuple(
             ToolCall(
                 call_id=CallId(f"call_{given}_{place}"),
                 name=name,
-                arguments=json.dumps(arguments, ensure_ascii=False),
+                arguments=json.dumps(dict(arguments), ensure_ascii=False),
             )
             for place, (name, arguments) in enumerate(step.calls)
         )
-        return _answer(request, text, calls)
+        return _reply(request, text, calls)
 
-    def _delay_or_fail(self, step: Pause | FailWith, key: str) -> None:
+    def _pause_or_fail(self, step: Pause | FailWith, number: int, request: ChatRequest) -> None:
         if isinstance(step, Pause):
             self._sleep(step.seconds)
             return
-        with self._lock:
-            failures = self._failures.get(key, 0)
-            if step.times is not None and failures >= step.times:
-                return
-            self._failures[key] = failures + 1
-        raise (ModelUnavailableError if step.retryable else ModelRequestError)("scripted", step.reason)
+        if step.times is not None:
+            with self._lock:
+                key = _fingerprint(request, number)
+                failures = self._failures.get(key, 0)
+                if failures >= step.times:
+                    return
+                self._failures[key] = failures + 1
+        raise (ModelUnavailableError if step.retryable else ModelRequestError)(SHOWN_NAME, step.reason)
 
 
-def _progress(messages: tuple[ChatMessage, ...]) -> tuple[str, int]:
-    """The user's newest message, and how many answers of the turn stand after it."""
-    places = [place for place, message in enumerate(messages) if message.role == "user"]
-    if not places:
-        return "", sum(message.role == "assistant" for message in messages)
-    after = messages[places[-1] :]
-    return messages[places[-1]].content, sum(message.role == "assistant" for message in after)
+def _fingerprint(request: ChatRequest, number: int) -> str:
+    seen = [(one.role, one.content, one.call_id, one.seq) for one in request.messages if one.role != "system"]
+    return hashlib.sha256(repr((request.model, number, seen)).encode("utf-8", "replace")).hexdigest()
 
 
-def _fits(rule: Rule, newest: str) -> bool:
-    return rule.when is None or rule.when.casefold() in newest.casefold()
+def _fits(rule: Rule, said: str) -> bool:
+    return rule.when is None or rule.when.casefold() in said.casefold()
 
 
-def _answer(request: ChatRequest, text: str, calls: tuple[ToolCall, ...] = ()) -> ChatReply:
-    usage = Usage(
-        prompt_tokens=sum(estimate_tokens(message.content) for message in request.messages),
-        completion_tokens=estimate_tokens(text) + sum(estimate_tokens(call.arguments) for call in calls),
-        model_calls=1,
-        is_estimated=True,
-    )
-    return ChatReply(text=text, tool_calls=calls, usage=usage)
+def _reply(request: ChatRequest, text: str, calls: tuple[ToolCall, ...] = ()) -> ChatReply:
+    return ChatReply(text=text, tool_calls=calls, usage=estimated_usage(request, text, calls))
 
 
 def _step_form(step: Step) -> dict[str, Any]:
-    if isinstance(step, Say):
-        return {"say": step.text}
-    if isinstance(step, CallTools):
-        return {"call": [[name, dict(arguments)] for name, arguments in step.calls], "text": step.text}
-    if isinstance(step, Pause):
-        return {"pause_s": step.seconds}
-    return {"fail": step.reason, "retryable": step.retryable, "times": step.times}
+    match step:
+        case Say():
+            return {"say": step.text}
+        case CallTools():
+            return {"call": [[name, dict(arguments)] for name, arguments in step.calls], "text": step.text}
+        case Pause():
+            return {"pause_s": step.seconds}
+        case FailWith():
+            return {"fail": step.reason, "retryable": step.retryable, "times": step.times}
 
 
 def _step_from(form: Mapping[str, Any]) -> Step:
-    if "say" in form:
-        return Say(form["say"])
-    if "call" in form:
-        return CallTools(tuple((name, arguments) for name, arguments in form["call"]), form["text"])
-    if "pause_s" in form:
-        return Pause(form["pause_s"])
-    return FailWith(form["fail"], form["retryable"], form["times"])
+    match form:
+        case {"pause_s": bool()} | {"times": bool()}:
+            raise ValueError(f"no step: {form!r:.100}")
+        case {"say": str(text)}:
+            return Say(text)
+        case {"call": list(calls), "text": str(text)}:
+            return CallTools(tuple((_checked(name, str), _checked(given, dict)) for name, given in calls), text)
+        case {"pause_s": int() | float() as seconds} if seconds >= 0:
+            return Pause(seconds)
+        case {"fail": str(reason), "retryable": bool(retryable), "times": None | int() as times}:
+            return FailWith(reason, retryable, times)
+        case _:
+            raise ValueError(f"no step: {form!r:.100}")
+
+
+def _checked(value: Any, kind: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"a {type(value).__name__} stands where it should not")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    return list(_checked(value, list))

@@ -21,7 +21,7 @@ NOTES_MODES = ("replace", "append", "clear")
 MAX_NOTES_CHARS = 100_000
 
 
-def set_context(state: WorkingState, notes: str, mode: str = "replace") -> WorkingState:
+def set_context(state: WorkingState, notes: object, mode: str = "replace") -> WorkingState:
     """The working state with notes replaced, extended by a line, or cleared.
 
     Raises:
@@ -46,7 +46,7 @@ def set_context(state: WorkingState, notes: str, mode: str = "replace") -> Worki
     return replace(state, notes=text)
 
 
-def set_ongoing_task(state: WorkingState, task: str) -> WorkingState:
+def set_ongoing_task(state: WorkingState, task: object) -> WorkingState:
     """The working state with this ongoing task.
 
     Raises:

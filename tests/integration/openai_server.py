@@ -1,9 +1,9 @@
 """A chat server of OpenAI's wire form on the loopback interface, answering and failing as it is told.
 
-    with OpenAIServer() as server:
-        server.will(Failure(429, headers={"Retry-After": "1"}), Answer("Hello."))
-        ...  # ask http://127.0.0.1:<port>/v1
-        assert len(server.requests) == 2
+with OpenAIServer() as server:
+    server.will(Failure(429, headers={"Retry-After": "1"}), Answer("Hello."))
+    ...  # ask http://127.0.0.1:<port>/v1
+    assert len(server.requests) == 2
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Recorded:
 
     path: str
     headers: Mapping[str, str]
+    """By name in small letters."""
     body: dict[str, Any]
 
 
@@ -189,12 +190,14 @@ def _handler_of(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
         wbufsize = -1
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: object) -> None:
             pass
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            action = server.take(Recorded(self.path, dict(self.headers.items()), body))
+            action = server.take(
+                Recorded(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            )
             try:
                 self.carry_out(action, body)
             except (BrokenPipeError, ConnectionResetError):
@@ -240,7 +243,9 @@ def _handler_of(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             self.send(body)
 
         def start(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
-            self.send_response(status)
+            self.send_response_only(status)
+            if "Date" not in headers:
+                self.send_header("Date", self.date_time_string())
             self.send_header("Content-Type", content_type)
             for name, value in headers.items():
                 self.send_header(name, value)

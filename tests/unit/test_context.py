@@ -174,8 +174,8 @@ def test_a_result_at_hand_is_shown_in_full_and_else_its_preview() -> None:
         rounds=[tool_round(("c1", "preview one"), ("c2", "preview two"))], contents={CallId("c2"): "full two"}
     )
     assert contents_of(shown, "rounds")[1:] == [
-        "<tool_result status=succeeded>\npreview one\n</tool_result>",
-        "<tool_result status=succeeded>\nfull two\n</tool_result>",
+        "preview one",
+        "full two",
     ]
 
 
@@ -211,7 +211,11 @@ def test_ids_names_arguments_and_statuses_stay_however_little_room_there_is_for_
     shown = context(budget=2000, rounds=rounds)
     asked = [one.tool_calls[0] for one in shown.part("rounds").messages if one.tool_calls]
     assert asked == [one.calls[0] for one in rounds]
-    assert all("status=succeeded" in one.content for one in shown.messages if one.role == "tool")
+    failed = [replace(one, results=(replace(one.results[0], status="failed"),)) for one in rounds]
+    shown = context(budget=2000, rounds=failed)
+    told = [one.content for one in shown.messages if one.role == "tool"]
+    assert len(told) == 12
+    assert all(content.startswith("[failed] ") for content in told)
     assert_calls_are_answered(shown)
 
 
@@ -354,15 +358,15 @@ def test_whatever_comes_in_the_budget_holds_and_every_call_has_its_result(reques
 
 def test_a_million_characters_everywhere_are_fitted_in_a_moment() -> None:
     huge = "漢字とかな" * 200_000
-    begun = time.perf_counter()
+    begun = time.process_time()
     shown = context(notes=huge, task=huge, text=huge, rounds=[tool_round(("c1", huge))], resumed=Resumed(rounds=()))
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
     assert estimate(shown) <= 32_000
 
 
 def test_two_hundred_short_messages_take_a_moment() -> None:
     history = StoredHistory(dialogue("a short message of a few words" for _ in range(200)))
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in range(20):
         context(history=history)
-    assert (time.perf_counter() - begun) / 20 < 0.02  # 0.0015 on an idle machine
+    assert (time.process_time() - begun) / 20 < 0.02  # 0.0015 on an idle machine

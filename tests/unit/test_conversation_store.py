@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perdure.storage import conversation_store, message_log
@@ -25,8 +25,11 @@ from perdure.storage.errors import (
     TurnNotOpenError,
 )
 from perdure.storage.records import (
+    AgentName,
     CallId,
     ContactId,
+    ConversationId,
+    ConversationIdentity,
     Message,
     TurnId,
     Usage,
@@ -103,10 +106,15 @@ def test_a_conversation_without_a_contact_takes_none_later(tmp_path: Path) -> No
     open_store(path, replace(IDENTITY, contact=None)).close()
 
 
-@pytest.mark.parametrize("part", ["agent", "conversation_id"])
-def test_the_file_of_another_conversation_is_refused(store: ConversationStore, part: str) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(IDENTITY, agent=AgentName("other")),
+        replace(IDENTITY, conversation_id=ConversationId("other"), contact=None),
+    ],
+)
+def test_the_file_of_another_conversation_is_refused(store: ConversationStore, other: ConversationIdentity) -> None:
     path = reopened_path(store)
-    other = replace(IDENTITY, **{part: "other"})
     with pytest.raises(FileCorruptError, match="support/42") as raised:
         open_store(path, other)
     assert str(path) in str(raised.value)
@@ -363,6 +371,7 @@ Page = st.tuples(st.none() | st.integers(0, 60), st.integers(0, 30))
 
 
 @settings(max_examples=15)
+@example(steps=[("append", [1] * 6), ("reopen", None), ("append", [1]), ("append", [1, 1])])
 @given(
     steps=st.lists(
         st.one_of(Sizes.map(lambda sizes: ("append", sizes)), Page.map(lambda page: ("page", page)),
@@ -402,11 +411,9 @@ def test_the_cache_fills_again_after_reopening_though_messages_came_first(store:
     store.append_messages(messages=[a_message("new")])
     first = store.page_before(None, 10)
     store.page_before(first[0].seq, 10)
-    asked: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Database, "query", lambda self, sql, parameters=(): asked.append(sql) or [])
+        patch.delattr(Database, "query")
         assert len(store.page_before(None, 20)) == 20
-    assert asked == []
     store.close()
 
 
@@ -456,13 +463,13 @@ def test_tidying_folds_the_log_and_is_due_later_for_a_larger_file(store: Convers
     assert store.wal_bytes == 0
     assert not store.needs_tidying(32 * 1024)
     store.append_messages(messages=[a_message("small")])
-    assert store.needs_tidying(0) is (store.wal_bytes > store._database.file_bytes // 8)
+    assert not store.needs_tidying(0)  # though its file is larger than before
 
 
 # --- memory, disk and failures -------------------------------------------------------------------------------
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 2**32))
 def test_after_any_run_of_steps_the_memory_of_the_store_is_what_its_file_says(
     seed: int, tmp_path_factory: pytest.TempPathFactory

@@ -28,6 +28,7 @@ from perdure.storage.errors import (
     FileTooNewError,
     StorageError,
 )
+from perdure.storage.schema import Migration
 from tests.fixtures.conversation_file import IDENTITY, a_message, difference, open_store, open_turn, stored_tables, view
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +132,7 @@ def test_a_file_that_appears_while_it_is_created_is_kept(
         stored.rename(target)
         link(source, target)
 
-    monkeypatch.setattr(database_module.os, "link", overtaken)
+    monkeypatch.setattr(os, "link", overtaken)
     assert count(path) == 20
 
 
@@ -540,7 +541,7 @@ def test_a_mistake_in_our_own_sql_stays_one_and_changes_nothing(
 
 
 def test_a_mistake_in_a_migration_is_not_called_corruption(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = database_module.Migration(version=1, name="0001_x.sql", sql="CREATE TABLE x (a INTEGER); CREATE x")
+    step = Migration(version=1, name="0001_x.sql", sql="CREATE TABLE x (a INTEGER); CREATE x")
     monkeypatch.setattr(database_module, "migrations", lambda family: (step,))
     with pytest.raises(duckdb.ParserException):
         Database.open(path, "x")
@@ -565,10 +566,10 @@ def test_an_exception_in_a_transaction_sends_nothing(path: Path) -> None:
 
 
 def test_phrases_in_the_path_do_not_mislead_the_error(tmp_path: Path) -> None:
-    path = tmp_path / "no space left on device, permission denied, corrupt, could not set lock" / "c.duckdb"
+    path = tmp_path / "no space left on device, permission denied, could not set lock" / "c.duckdb"
     open_store(path).close()
-    path.write_bytes(in_version(path.read_bytes(), 1))
-    refused(path, StorageError)
+    path.write_bytes(path.read_bytes()[:20_000])
+    refused(path)
 
 
 def test_a_step_beyond_the_memory_limit_fails_alone(path: Path) -> None:

@@ -241,7 +241,7 @@ def test_results_of_a_group_larger_than_the_tail_are_cut_and_the_group_stays_who
     assert_calls_are_answered(shown)
     assert [one.call_id for one in shown[-2:]] == ["c0", "c1"]
     assert CUT in shown[-2].content
-    assert shown[-1].content == "<tool_result status=failed>\nshort\n</tool_result>"
+    assert shown[-1].content == "[failed] short"
 
 
 def test_a_tool_round_among_the_first_two_messages_is_in_the_head_as_a_whole() -> None:

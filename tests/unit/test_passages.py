@@ -87,7 +87,7 @@ def test_nothing_that_stored_text_says_closes_or_opens_its_passage(text: str, mo
 def test_other_markup_in_a_result_stays_as_it_is() -> None:
     page = '<html><body class="a"><p>1 < 2 &amp; 3</p></body></html>'
     shown = result_passage(CallId("c"), "succeeded", page)
-    assert shown.message.content == f"<tool_result status=succeeded>\n{page}\n</tool_result>"
+    assert shown.message.content == page
 
 
 def test_an_unknown_result_is_told_in_our_own_words() -> None:

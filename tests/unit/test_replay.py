@@ -43,7 +43,7 @@ class Recorder:
         return recorded
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 2**32))
 def test_replaying_a_long_random_run_gives_the_same_tables_row_for_row(
     seed: int, tmp_path_factory: pytest.TempPathFactory
@@ -71,9 +71,7 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
     recorder = Recorder(original)
     for number in range(30):
         name = AgentName(f"agent {number % 7}")
-        recorder.save_agent(
-            name=name, agent_id=f"id {number}", options=f'{{"n": {number // 10}}}', at=at(number)
-        )
+        recorder.save_agent(name=name, agent_id=f"id {number}", options=f'{{"n": {number // 10}}}', at=at(number))
         recorder.register_conversation(
             agent=name,
             conversation_id=ConversationId(f"c{number % 11}"),
@@ -136,9 +134,7 @@ def test_the_search_for_clocks_and_chance_finds_them() -> None:
         "os.urandom(4)",
     ):
         assert clocks_and_chance(text), text
-    assert not clocks_and_chance(
-        "from datetime import datetime, time\nfrom .time import x\ndatetime(2024, 1, 1)"
-    )
+    assert not clocks_and_chance("from datetime import datetime, time\nfrom .time import x\ndatetime(2024, 1, 1)")
 
 
 @pytest.mark.parametrize("module", sorted(STORAGE.glob("**/*.py")), ids=lambda path: path.stem)

@@ -13,7 +13,7 @@ from perdure.storage.errors import (
     TurnInProgressError,
 )
 from perdure.storage.fault_points import FAULT_POINTS
-from perdure.storage.records import TurnId, Usage
+from perdure.storage.records import CallId, TurnId, Usage
 from perdure.storage.settings import Settings, TurnSettings
 
 from .turn_harness import BOOK, Harness, ProcessDied, calls, kill_at, kill_never, says
@@ -95,9 +95,7 @@ def test_a_turn_killed_anywhere_is_continued_by_its_repeat_and_no_finished_tool_
     again = harness.tools.effects[len(effects_before) :]
     assert not {call_id for _, call_id in again} & finished_before
     if tool == "book":
-        assert len(set(harness.tools.effects)) == len(
-            harness.tools.effects
-        )  # nothing that may have happened again
+        assert len(set(harness.tools.effects)) == len(harness.tools.effects)  # nothing that may have happened again
     statuses = {call.call_id: call.status for call in reply.tool_calls}
     assert set(statuses) == {"a", "b", "c"}
     if tool == "look":
@@ -260,7 +258,7 @@ def test_notes_written_by_the_model_are_committed_with_their_result_and_applied_
     append = ChatReply(
         text="",
         tool_calls=(
-            ToolCall(call_id="n", name="set_context", arguments='{"notes": "likes tea", "mode": "append"}'),
+            ToolCall(call_id=CallId("n"), name="set_context", arguments='{"notes": "likes tea", "mode": "append"}'),
         ),
         usage=Usage(),
     )

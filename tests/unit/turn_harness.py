@@ -16,7 +16,16 @@ from perdure.jobs.turn import AgentProfile, Cancelled, TurnRequest
 from perdure.jobs.turn_events import TurnEvent, TurnFinished
 from perdure.storage import fault_points
 from perdure.storage.conversation_store import ConversationStore
-from perdure.storage.records import ConversationIdentity, Reply, ToolCall, TurnId, Usage
+from perdure.storage.records import (
+    AgentName,
+    CallId,
+    ConversationId,
+    ConversationIdentity,
+    Reply,
+    ToolCall,
+    TurnId,
+    Usage,
+)
 from perdure.storage.settings import Settings
 
 
@@ -66,9 +75,7 @@ class LoggingTools:
     sessions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     before_effect: Callable[[ToolCall], None] = lambda call: None
 
-    def run(
-        self, calls: Sequence[tuple[ToolCall, ToolSpec]], origin: CallOrigin
-    ) -> Iterator[Sequence[ToolOutcome]]:
+    def run(self, calls: Sequence[tuple[ToolCall, ToolSpec]], origin: CallOrigin) -> Iterator[Sequence[ToolOutcome]]:
         fault_points.fault_point("tools.started")
         for call, _ in calls:
             self.before_effect(call)
@@ -102,7 +109,7 @@ def says(text: str) -> ChatReply:
 def calls(*ids: str, tool: str = "book", text: str = "") -> ChatReply:
     return ChatReply(
         text=text,
-        tool_calls=tuple(ToolCall(call_id=i, name=tool, arguments=json.dumps({"of": i})) for i in ids),
+        tool_calls=tuple(ToolCall(call_id=CallId(i), name=tool, arguments=json.dumps({"of": i})) for i in ids),
         usage=Usage(prompt_tokens=10, completion_tokens=2, model_calls=1),
     )
 
@@ -114,9 +121,7 @@ LOOK = ToolSpec(name="look", description="Looks.", parameters={"type": "object"}
 class Harness:
     """One conversation through any number of processes."""
 
-    def __init__(
-        self, path: Path, steps: Sequence[ChatReply | Exception], settings: Settings | None = None
-    ) -> None:
+    def __init__(self, path: Path, steps: Sequence[ChatReply | Exception], settings: Settings | None = None) -> None:
         self.path = path / "conversation.duckdb"
         self.clock = ManualClock()
         self.model = ScriptedModel(steps)
@@ -130,7 +135,7 @@ class Harness:
         """A new process on the same file."""
         self.store = ConversationStore.open(
             self.path,
-            ConversationIdentity(agent="agent", conversation_id="c", contact=None),
+            ConversationIdentity(agent=AgentName("agent"), conversation_id=ConversationId("c")),
             self.clock.now(),
         )
         self.conversation = Conversation(
