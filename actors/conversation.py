@@ -79,7 +79,9 @@ class ConversationProcess:
     def stream(self, caller: Caller, turn_id: TurnId, text: str) -> Iterator[TurnEvent]:
         """As `send`, telling the turn's events. It runs to its end whether or not anybody listens."""
         with self._turn(caller, turn_id) as (live, agent):
-            yield from live.conversation.stream(TurnRequest(turn_id=turn_id, text=text, agent=agent))
+            request = TurnRequest(turn_id=turn_id, text=text, agent=agent)
+            for event in live.conversation.stream(request):  # noqa: UP028 - Ray sends into it; a plain iterator refuses
+                yield event
 
     def begin_turn(self, caller: Caller, turn_id: TurnId, text: str) -> DriverTurnView:
         """Open a turn for the driver's own loop. See `DriverTurns.begin`."""

@@ -103,12 +103,14 @@ def _log_raylet_messages() -> None:
 
     A few conversations that start at once are enough for one.
     """
-    import ray._private.worker
+    from ray._private import worker
+
+    private: Any = worker
 
     def log(data: dict[str, Any], **_: object) -> None:
         logger.info("%s: %s", data.get("pid"), " ".join(data.get("lines", ())))
 
-    ray._private.worker.print_to_stdstream = log
+    private.print_to_stdstream = log
 
 
 def _prepare_environment(address: str | None) -> None:

@@ -11,20 +11,22 @@ assert chat.send("A flight to Lisbon, please").text.startswith("Found")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from ..jobs.chat_model import ChatModel, ToolSpec
 from ..jobs.clock import Clock, SystemClock
+from ..jobs.context import Context
 from ..jobs.conversation import Conversation, ImportedMessage
-from ..jobs.driver_turn import DriverTurns
+from ..jobs.embedded_chat import EmbeddedChat
 from ..jobs.scripted_chat import CallTools, FailWith, Pause, Rule, Say, Script, ScriptedChat, script_to_name
 from ..jobs.tool_runner import CallOrigin, ToolOutcome
 from ..jobs.turn import TurnRequest
-from ..jobs.turn_events import TurnEvent
 from ..storage.agent_options import AgentOptions
 from ..storage.conversation_store import ConversationStore
 from ..storage.records import (
@@ -41,8 +43,15 @@ from ..storage.settings import Settings
 from ..storage.text import check_text, storable_id
 from .calls import AgentSnapshot
 from .cancellation import CancelFlag
+from .client.conversation import checked_messages
+from .client.driver_turn import DriverTurn
+from .client.events import Event
+from .client.lane import run_into
+from .client.stream import Told
 from .tool_definition import Tool, as_tool, by_name
 from .tool_process import run_function
+
+Result = TypeVar("Result")
 
 __all__ = [
     "CallTools",
@@ -87,13 +96,16 @@ class InlineTools:
 
 
 class InProcessConversation:
-    """A conversation on a real file, with the turns, tools and checkpoints of the actor, in this process."""
+    """A conversation on a real file, with the turns, tools and checkpoints of the actor, in this process.
+
+    Its calls are those of `ConversationHandle` and return at once; `timeout_s` is taken and not enforced.
+    """
 
     def __init__(
         self,
         path: Path,
         *,
-        model: Script | ChatModel,
+        model: Script | ChatModel | None = None,
         tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
         system_prompt: str = "",
         contact: str | None = None,
@@ -103,42 +115,46 @@ class InProcessConversation:
         self._path = path
         self._settings = settings or Settings()
         self._clock = clock or SystemClock()
-        self._model = ScriptedChat() if isinstance(model, Script) else model
+        self._model = ScriptedChat() if isinstance(model, Script) else model or EmbeddedChat()
         self._contact = None if contact is None else ContactId(storable_id(contact, "contact"))
         wrapped = tuple(as_tool(entry) for entry in tools)
         self._tools = InlineTools(wrapped, self._settings)
-        self._agent = AgentSnapshot(
-            name=AgentName("agent"),
-            agent_id=str(uuid4()),
-            version=1,
-            options=AgentOptions(
-                model=script_to_name(model) if isinstance(model, Script) else None,
-                system_prompt=system_prompt,
-                tools=tuple(entry.record for entry in wrapped),
-            ),
+        options = AgentOptions(
+            model=script_to_name(model) if isinstance(model, Script) else None,
+            system_prompt=system_prompt,
+            tools=tuple(entry.record for entry in wrapped),
         )
+        self._agent = AgentSnapshot(name=AgentName("agent"), agent_id=str(uuid4()), version=1, options=options)
         self._open()
 
-    def send(self, text: str, *, turn_id: str | None = None) -> Reply:
+    def send(self, text: str, *, turn_id: str | None = None, timeout_s: float | None = None) -> Reply:
         """As `ConversationHandle.send`."""
+        del timeout_s
         return self._conversation.send(self._request(text, turn_id))
 
-    def stream(self, text: str, *, turn_id: str | None = None) -> Sequence[TurnEvent]:
-        """The turn's events, once it has ended."""
-        return list(self._conversation.stream(self._request(text, turn_id)))
+    def stream(self, text: str, *, turn_id: str | None = None, timeout_s: float | None = None) -> Iterator[Event]:
+        """As `ConversationHandle.stream`; the turn runs to its end before the first event is given."""
+        del timeout_s
+        told = Told()
+        turn_events = list(self._conversation.stream(self._request(text, turn_id)))
+        return iter([event for turn_event in turn_events for event in told.tell(turn_event)])
 
-    def import_messages(self, messages: Sequence[ImportedMessage]) -> int:
+    def begin_turn(self, text: str, *, turn_id: str | None = None, timeout_s: float | None = None) -> DriverTurn:
+        """As `ConversationHandle.begin_turn`."""
+        del timeout_s
+        return DriverTurn(self, self._conversation.driver_turns.begin(self._request(text, turn_id)))
+
+    def import_messages(self, messages: Iterable[ImportedMessage | Mapping[str, Any]]) -> int:
         """As `ConversationHandle.import_messages`."""
-        return self._conversation.import_messages(messages)
-
-    @property
-    def driver_turns(self) -> DriverTurns:
-        """The steps of turns with a loop of your own."""
-        return self._conversation.driver_turns
+        return self._conversation.import_messages(checked_messages(messages, self._settings.turn.max_text_chars))
 
     def history(self, limit: int = 100) -> Sequence[StoredMessage]:
         """The newest messages, oldest of them first."""
         return self._store.page_before(None, limit)
+
+    def context(self, text: str = "…") -> Context:
+        """As `ConversationHandle.context`."""
+        return self._conversation.context(self._agent.profile, text)
 
     def notes(self) -> str:
         """The working notes."""
@@ -152,6 +168,24 @@ class InProcessConversation:
     def close(self) -> None:
         """Release the file."""
         self._store.close()
+
+    def call(self, method: str, *arguments: Any, timeout_s: float | None, turn_id: str | None = None) -> Any:
+        """What a `DriverTurn` asks for, by the names of the actor's methods."""
+        del timeout_s, turn_id
+        turns = self._conversation.driver_turns
+        if method == "view_turn":
+            return turns.view(arguments[0], self._agent.profile)
+        steps: dict[str, Callable[..., Any]] = {
+            "record_tool_round": turns.record_tool_round,
+            "finish_turn": turns.finish,
+            "abandon_turn": turns.abandon,
+        }
+        return steps[method](*arguments)
+
+    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
+        future: Future[Result] = Future()
+        run_into(future, body, time.monotonic())
+        return future
 
     def _open(self) -> None:
         identity = ConversationIdentity(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType
@@ -44,6 +45,7 @@ class Tool(Generic[Arguments, Result]):
         )
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        """What the function returns."""
         return self.function(*args, **kwargs)
 
     @property
@@ -55,7 +57,7 @@ class Tool(Generic[Arguments, Result]):
 
         pickle: Any = cloudpickle
         try:
-            return bytes(pickle.dumps(self.function))
+            return bytes(pickle.dumps(_with_types(self.function)))
         except Exception as error:  # whatever the function's closure holds decides what is raised
             raise InvalidInputError(
                 f"tools[{self.record.name}]",
@@ -116,6 +118,19 @@ def by_name(tools: tuple[Tool[..., Any], ...]) -> Mapping[str, Tool[..., Any]]:
         if named.setdefault(entry.record.name, entry) is not entry:
             raise InvalidInputError("tools", f"two are called {entry.record.name!r}", "give one another name=")
     return named
+
+
+def _with_types(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy whose annotations are types: as texts they would name globals that do not travel along."""
+    plain = inspect.unwrap(function)
+    if not isinstance(plain, FunctionType):
+        return function
+    copy = FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+    functools.update_wrapper(copy, plain)
+    del copy.__wrapped__  # type: ignore[attr-defined]
+    copy.__kwdefaults__ = plain.__kwdefaults__
+    copy.__annotations__ = typing.get_type_hints(plain, include_extras=True)
+    return copy
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -46,8 +46,6 @@ def run_demo(data_dir: Path | None, console: Console) -> None:
     Raises:
         ClaimNotHeldError: A claim does not hold.
     """
-    # Ray prints a screenful about each process that is killed, in the middle of whatever else is printed.
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
     started = time.monotonic()
     folder = data_dir if data_dir is not None else Path(tempfile.mkdtemp(prefix="perdure-demo-"))
     demo = _Demo(folder=folder, run=uuid4().hex[:8], narrator=_Narrator(console))
@@ -136,11 +134,12 @@ class _Demo:
         narrator.step("Talk to the embedded model")
         narrator.say("It is no language model: it looks for what you said before, and quotes it.")
         talk = self._talk_handle(runtime)
+        answer = ""
         for number, text in enumerate((*SAID, QUESTION)):
-            reply = talk.send(text, turn_id=f"talk-{number}", timeout_s=WAIT_S)
+            answer = talk.send(text, turn_id=f"talk-{number}", timeout_s=WAIT_S).text
             narrator.exchange("Ana", text)
-            narrator.exchange("agent", reply.text)
-        narrator.claim("the answer quotes what Ana said", SAID[0] in reply.text, repr(reply.text))
+            narrator.exchange("agent", answer)
+        narrator.claim("the answer quotes what Ana said", SAID[0] in answer, repr(answer))
         return talk
 
     def _trip(self, runtime: Runtime) -> tuple[ConversationHandle, Reply]:
@@ -240,7 +239,9 @@ class _Narrator:
         self._indented(Text.assemble(("    ok  ", "green"), claim))
 
     def _indented(self, text: Text) -> None:
-        if self._console.is_terminal:
+        if not text:
+            self._console.print()
+        elif self._console.is_terminal:
             self._console.print(Padding(text, (0, 0, 0, 3)))
         else:
             self._console.print(Text("   ").append_text(text))

@@ -87,9 +87,7 @@ class Replay:
         if not progress.in_file:
             raise InvalidInputError(str(self.path), "it holds no message", "give a file with messages")
 
-    def _bring(
-        self, runtime: Runtime, progress: _Progress, console: Console, interruption: _Interruption
-    ) -> None:
+    def _bring(self, runtime: Runtime, progress: _Progress, console: Console, interruption: _Interruption) -> None:
         if len(progress.in_file) > MANY_CONVERSATIONS:
             console.print("Each conversation takes a process, of about 75 MiB, until this command ends.")
         interruption.check()

@@ -24,7 +24,10 @@ ROLES = tuple(role for role in get_args(Role) if role != "tool")
 SPACING = timedelta(minutes=1)
 """Between the messages of a LoCoMo session, which has one time for all of them."""
 
-_MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _SESSION_TIME = re.compile(r"(\d{1,2}):(\d{2}) ([ap]m) on (\d{1,2}) ([A-Za-z]+),? (\d{4})", re.IGNORECASE)
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -53,12 +56,9 @@ def read_transcript(path: Path, max_text_chars: int, *, prefix: str | None = Non
     """
     reading = _Reading(path=path, max_text_chars=max_text_chars, prefix=prefix)
     with _opened(path) as file:
-        start = file.read(len(_BYTE_ORDER_MARK))
-        file.seek(len(_BYTE_ORDER_MARK) if start == _BYTE_ORDER_MARK else 0)
-        begin = file.tell()
-        first = next((line.lstrip() for line in file if line.strip()), b"")
-        file.seek(begin)
-        yield from (_samples if first.startswith(b"[") else _lines)(reading, file)
+        first = next((line for line in file if line.strip()), b"").removeprefix(_BYTE_ORDER_MARK)
+        file.seek(0)
+        yield from (_samples if first.lstrip().startswith(b"[") else _lines)(reading, file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from uuid import uuid4
 
 from ...jobs.context import Context
-from ...jobs.conversation import ImportedMessage
+from ...jobs.conversation import ImportedMessage, identified
 from ...storage.errors import InvalidInputError
 from ...storage.records import ContactId, ConversationId, Reply, StoredMessage, TurnId, WorkingState
 from ...storage.text import check_text, storable_id
@@ -100,23 +100,20 @@ class ConversationHandle:
     def import_messages(
         self, messages: Iterable[ImportedMessage | Mapping[str, Any]], *, timeout_s: float | None = None
     ) -> int:
-        """Append older history; no model runs. Returns how many messages were new.
+        """Append older history; no model runs. Returns how many messages this call found to be new.
 
         Args:
             messages: Records, or mappings with `role`, `text`, `created_at` and optionally `speaker` and `id`.
                 They keep their order and their dates. Importing them again stores nothing twice.
 
         Raises:
-            InvalidInputError: A message cannot be used; those before it in the call may be stored.
+            InvalidInputError: A message cannot be used. Nothing was written.
             MessageConflictError: An id is taken by a message with other content.
         """
-        checked = [
-            _imported(entry, f"messages[{place}]", self._runtime.place.settings.turn.max_text_chars)
-            for place, entry in enumerate(messages)
-        ]
+        every = checked_messages(messages, self._runtime.place.settings.turn.max_text_chars)
         stored = 0
-        for start in range(0, len(checked), IMPORT_BATCH):
-            batch = checked[start : start + IMPORT_BATCH]
+        for start in range(0, len(every), IMPORT_BATCH):
+            batch = every[start : start + IMPORT_BATCH]
             stored += cast(int, self.call("import_messages", batch, timeout_s=timeout_s))
         return stored
 
@@ -209,6 +206,17 @@ class ConversationHandle:
         return self._runtime.submit(body)
 
 
+def checked_messages(
+    messages: Iterable[ImportedMessage | Mapping[str, Any]], max_chars: int
+) -> Sequence[ImportedMessage]:
+    """Messages to be imported, each with an id.
+
+    Raises:
+        InvalidInputError: One cannot be used; the error names its place.
+    """
+    return identified([_imported(entry, f"messages[{place}]", max_chars) for place, entry in enumerate(messages)])
+
+
 def _imported(entry: ImportedMessage | Mapping[str, Any], field: str, max_chars: int) -> ImportedMessage:
     if isinstance(entry, Mapping):
         given = {("message_id" if key == "id" else key): value for key, value in entry.items()}
@@ -238,6 +246,8 @@ def _imported(entry: ImportedMessage | Mapping[str, Any], field: str, max_chars:
             f"a {type(entry.created_at).__name__} was given",
             "give a datetime or ISO 8601 text",
         )
+    if entry.speaker is not None and not isinstance(entry.speaker, str):
+        raise InvalidInputError(f"{field}.speaker", f"a {type(entry.speaker).__name__} was given", "give a text")
     if entry.message_id is not None:
-        storable_id(entry.message_id, f"{field}.id")
+        return replace(entry, message_id=storable_id(entry.message_id, f"{field}.id"))
     return entry

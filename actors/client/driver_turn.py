@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from ...jobs.driver_turn import DriverTurnView, RanCall
@@ -14,9 +14,6 @@ from ...jobs.openai_form import openai_messages
 from ...storage.errors import InvalidInputError
 from ...storage.records import CallId, CallStatus, Reply, ToolCall, TurnId, Usage
 from .pending import ordered_call
-
-if TYPE_CHECKING:
-    from .conversation import ConversationHandle
 
 Result = TypeVar("Result")
 
@@ -38,6 +35,16 @@ class ToolResult:
     sessions_closed: tuple[str, ...] = ()
 
 
+class Chat(Protocol):
+    """The conversation that a turn belongs to."""
+
+    def call(self, method: str, *arguments: object, timeout_s: float | None, turn_id: str | None = None) -> Any:
+        """Call it and wait."""
+        ...
+
+    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]: ...
+
+
 class DriverTurn:
     """An open turn. Each step is stored when its call returns, and may be repeated.
 
@@ -45,7 +52,7 @@ class DriverTurn:
     refused with `TurnInProgressError`; later, the next turn takes its results over.
     """
 
-    def __init__(self, chat: ConversationHandle, view: DriverTurnView) -> None:
+    def __init__(self, chat: Chat, view: DriverTurnView) -> None:
         self._chat = chat
         self._view = view
         self._is_stale = False

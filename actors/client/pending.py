@@ -62,6 +62,7 @@ class BoundCall(Generic[Arguments, ResultOut]):
         self._submit = submit
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> ResultOut:
+        """The reply."""
         future = self._submit(*args, **kwargs)
         timeout_s = kwargs.get("timeout_s")
         if not isinstance(timeout_s, int | float):

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
 
 from ...jobs.context import check_system_prompt
 from ...jobs.scripted_chat import Script, script_to_name
 from ...storage.data_directory import DataDirectory
+from ...storage.directory_store import AgentRecord, ConversationRecord
 from ...storage.errors import InvalidInputError, RuntimeClosedError
 from ...storage.records import AgentName
 from ...storage.settings import Settings
@@ -146,6 +147,20 @@ class Runtime:
             self,
             AgentSnapshot(name=key, agent_id=record.agent_id, version=record.version, options=options, code=code),
         )
+
+    @unordered_call
+    def agents(self, *, timeout_s: float | None = None) -> Sequence[AgentRecord]:
+        """The agents that the data directory knows, by name."""
+        return cast("Sequence[AgentRecord]", self.directory_call("agents", timeout_s=timeout_s))
+
+    @unordered_call
+    def conversations(
+        self, agent: str | None = None, *, limit: int = 100, offset: int = 0, timeout_s: float | None = None
+    ) -> Sequence[ConversationRecord]:
+        """Conversations of an agent, or of all, in the order they came."""
+        key = None if agent is None else AgentName(storable_id(agent, "agent"))
+        found = self.directory_call("conversations", key, limit, offset, timeout_s=timeout_s)
+        return cast("Sequence[ConversationRecord]", found)
 
     def close(self) -> None:
         """Let go of everything. Calls under way raise `RuntimeClosedError`; their turns continue when repeated."""

@@ -68,7 +68,7 @@ class Told:
     def __init__(self) -> None:
         self._splicer = TextSplicer()
         self._calls: set[tuple[str, str]] = set()
-        self.is_over = False
+        self._is_over = False
 
     def tell(self, event: TurnEvent) -> Iterator[Event]:
         """What is new in an event."""
@@ -77,11 +77,15 @@ class Told:
         elif isinstance(event, TurnFinished):
             yield from self._splicer.reply(event.reply)
             yield Finished(reply=event.reply)
-            self.is_over = True
+            self._is_over = True
         elif isinstance(event, TurnToolStarted) and self._is_new("started", event.call.call_id):
             yield ToolStarted(call=event.call)
         elif isinstance(event, TurnToolFinished) and self._is_new("finished", event.call.call_id):
             yield ToolFinished(call=event.call, status=event.status, preview=event.preview)
+
+    def is_over(self) -> bool:
+        """Has its last event been told?"""
+        return self._is_over
 
     def _is_new(self, kind: str, call_id: str) -> bool:
         is_new = (kind, call_id) not in self._calls
@@ -100,12 +104,12 @@ def turn_events(link: ActorLink, *arguments: object, deadline: Deadline) -> Iter
 
     told = Told()
     backoff_s = FIRST_BACKOFF_S
-    while not told.is_over:
+    while not told.is_over():
         link.check_open()
         try:
             stream = link.handle().stream.options(num_returns="streaming", max_task_retries=0)
             pieces = stream.remote(*arguments)
-            while not told.is_over:
+            while not told.is_over():
                 ready, _ = ray.wait([pieces], num_returns=1, timeout=deadline.next_look_s())
                 if ready:
                     yield from told.tell(ray.get(next(pieces)))

@@ -23,6 +23,8 @@ def report(figures: Sequence[Figure], context: Mapping[str, object]) -> None:
     print("  ".join(f"{key}={value}" for key, value in context.items()))
     width = max(len(figure.key) for figure in figures)
     for figure in figures:
-        goal = "" if figure.goal is None else f"goal <= {figure.goal:g}{' MISSED' if figure.value > figure.goal else ''}"
+        goal = (
+            "" if figure.goal is None else f"goal <= {figure.goal:g}{' MISSED' if figure.value > figure.goal else ''}"
+        )
         print(f"{figure.key:<{width}}  {figure.value:>12,.3f}  {goal:<22}  {figure.meaning}")
     print(json.dumps({figure.key: round(figure.value, 4) for figure in figures}))

@@ -43,6 +43,7 @@ def test_what_was_acknowledged_survives_every_way_to_lose_the_process(runtime, n
     import ray
 
     from perdure.actors.placement import ConversationPlace
+    from perdure.storage.records import ConversationId
 
     agent = runtime.agent(name, model=script(Say("ok")))
     chat = agent.conversation("c")
@@ -52,7 +53,7 @@ def test_what_was_acknowledged_survives_every_way_to_lose_the_process(runtime, n
     if how == "sigkill":
         os.kill(pid, signal.SIGKILL)
     elif how == "ray.kill":
-        where = ConversationPlace(agent=agent.name, conversation_id="c", contact=None)
+        where = ConversationPlace(agent=agent.name, conversation_id=ConversationId("c"), contact=None)
         ray.kill(ray.get_actor(where.actor_name, namespace=runtime.place.namespace))
     else:
         del chat

@@ -38,6 +38,4 @@ def test_sixteen_readers_and_sixteen_writers_of_a_few_conversations_all_succeed(
         mine = [client for client in range(16) if client % 3 == place]
         assert sorted(said) == sorted(f"{client}-{i}" for client in mine for i in range(4))
         for client in mine:
-            assert [text for text in said if text.startswith(f"{client}-")] == [
-                f"{client}-{i}" for i in range(4)
-            ]
+            assert [text for text in said if text.startswith(f"{client}-")] == [f"{client}-{i}" for i in range(4)]

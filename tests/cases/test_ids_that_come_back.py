@@ -57,7 +57,7 @@ def test_messages_sent_again_are_stored_once(tmp_path: Path, count: int) -> None
     store.close()
 
 
-@pytest.mark.parametrize("count", [1, 10, 300])
+@pytest.mark.parametrize("count", [1, 10, 100])
 def test_checkpoints_of_the_same_call_ids_come_and_go_turn_after_turn(tmp_path: Path, count: int) -> None:
     store = open_store(tmp_path / "c.duckdb")
     with an_old_transaction(store):
@@ -97,9 +97,9 @@ def test_rows_that_are_updated_stay_single_under_an_old_transaction(tmp_path: Pa
     store = open_store(tmp_path / "c.duckdb")
     open_turn(store, "t1")
     with an_old_transaction(store):
-        for number in range(200):
+        for number in range(50):
             store.begin_attempt(turn_id=TurnId("t1"), at=at(number))
             store.set_working_state(working_state=WorkingState(notes=f"note {number}"))
-    assert rows(store, "SELECT attempts_begun FROM turns") == [(201,)]
-    assert rows(store, "SELECT notes FROM conversation") == [("note 199",)]
+    assert rows(store, "SELECT attempts_begun FROM turns") == [(51,)]
+    assert rows(store, "SELECT notes FROM conversation") == [("note 49",)]
     store.close()

@@ -80,7 +80,7 @@ def test_text_comes_back_as_it_was(tmp_path: Path, text: str) -> None:
     through_the_file(tmp_path / "c.duckdb", text)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(text=st.text(min_size=1, max_size=200))
 def test_any_text_without_half_a_pair_comes_back_as_it_was(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     through_the_file(tmp_path_factory.mktemp("text") / "c.duckdb", text)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from perdure.actors import tool
+from perdure.actors import ToolContext, tool
 from perdure.actors.testing import CallTools, FailWith, Pause, Rule, Say, Script
 from perdure.storage.errors import (
     CallTimeoutError,
@@ -66,9 +66,7 @@ def test_calls_of_a_round_run_side_by_side(runtime, name, tmp_path):
     assert [call.status for call in reply.tool_calls] == ["succeeded"] * 4
 
 
-def test_a_conversation_killed_in_the_middle_of_a_turn_answers_and_no_finished_tool_runs_again(
-    runtime, name, tmp_path
-):
+def test_a_conversation_killed_in_the_middle_of_a_turn_answers_and_no_finished_tool_runs_again(runtime, name, tmp_path):
     log = str(tmp_path / "log")
     model = script(CallTools((("book", {"log": log, "what": "flight"}),)), Pause(2.0), Say("Booked."))
     chat = runtime.agent(name, model=model, tools=[tools.book]).conversation("c")
@@ -163,9 +161,9 @@ def test_repeats_conflicts_and_contacts_are_told_apart(runtime, name):
 
 
 def test_a_failing_model_names_the_turn_and_a_repeat_continues_it(runtime, name):
-    chat = runtime.agent(
-        name, model=script(FailWith("overloaded", retryable=True, times=1), Say("ok"))
-    ).conversation("c")
+    chat = runtime.agent(name, model=script(FailWith("overloaded", retryable=True, times=1), Say("ok"))).conversation(
+        "c"
+    )
     with pytest.raises(ModelError, match="same turn_id continues it") as caught:
         chat.send("Hello", turn_id="t")
     assert (caught.value.turn_id, caught.value.retryable) == ("t", True)
@@ -178,9 +176,7 @@ def test_a_driver_runs_a_loop_of_its_own(runtime, name):
     assert [message["role"] for message in turn.messages] == ["system", "user"]
     with pytest.raises(TurnInProgressError, match="'mine'"):
         chat.send("Me too")
-    turn.record_tool_round(
-        [{"name": "book", "arguments": {"n": 2}, "result": "table 4", "call_id": "c1"}], text="Hm."
-    )
+    turn.record_tool_round([{"name": "book", "arguments": {"n": 2}, "result": "table 4", "call_id": "c1"}], text="Hm.")
     assert [message["role"] for message in turn.messages] == ["system", "user", "assistant", "tool"]
     os.kill(chat.inspect().pid, signal.SIGKILL)
     again = chat.begin_turn("Book a table", turn_id="mine")
@@ -233,9 +229,7 @@ def test_cancel_ends_the_running_turn_and_the_next_one_goes_on(runtime, name, tm
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_whatever_a_tool_does_its_turn_ends_and_tells_it(runtime, name, tmp_path, given, status, told):
-    arguments = {"hangs": {"log": str(tmp_path / "log")}, "waits_async": {"seconds": 0.1}}.get(
-        given.__name__, {}
-    )
+    arguments = {"log": str(tmp_path / "log")} if given is tools.hangs else {}
     model = script(CallTools(((given.record.name, arguments),)), Say("So it is."))
     chat = runtime.agent(name, model=model, tools=[given]).conversation("c")
     reply = chat.send("Go", timeout_s=60)
@@ -249,11 +243,11 @@ def test_a_function_of_a_script_travels_with_the_call_and_is_unavailable_without
     secret = "from the closure"
 
     @tool
-    def local_tool() -> str:
+    def local_tool(context: ToolContext, times: int = 1) -> str:
         """Tell."""
-        return secret
+        return f"{secret} {context.call_id}" * times
 
-    model = script(CallTools((("local_tool", {}),)), Say("{result}"))
+    model = script(CallTools((("local_tool", {"times": 1}),)), Say("{result}"))
     chat = runtime.agent(name, model=model, tools=[local_tool]).conversation("c")
     assert secret in chat.send("Go").text
     revived = runtime.agent(name).conversation("c")

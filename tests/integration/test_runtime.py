@@ -23,7 +23,7 @@ from perdure.storage.errors import (
     SettingsError,
 )
 from perdure.storage.layout import conversation_path
-from perdure.storage.records import ConversationIdentity
+from perdure.storage.records import ConversationId, ConversationIdentity
 
 SAYS_OK = Script((Rule(None, (Say("ok"),)),))
 
@@ -52,7 +52,7 @@ def test_an_unknown_setting_is_refused_before_anything_starts(tmp_path):
 
 def test_a_corrupt_conversation_file_fails_alone_names_itself_and_works_again_once_restored(runtime, name):
     agent = runtime.agent(name, model=SAYS_OK)
-    path = conversation_path(runtime.place.data_dir, agent.name, "bad")
+    path = conversation_path(runtime.place.data_dir, agent.name, ConversationId("bad"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(os.urandom(50_000))
     bad = agent.conversation("bad")
@@ -68,8 +68,8 @@ def test_a_conversation_file_of_a_newer_version_fails_alone_and_is_left_as_it_is
     from datetime import UTC, datetime
 
     agent = runtime.agent(name, model=SAYS_OK)
-    path = conversation_path(runtime.place.data_dir, agent.name, "new")
-    identity = ConversationIdentity(agent=agent.name, conversation_id="new", contact=None)
+    path = conversation_path(runtime.place.data_dir, agent.name, ConversationId("new"))
+    identity = ConversationIdentity(agent=agent.name, conversation_id=ConversationId("new"), contact=None)
     store = ConversationStore.open(path, identity, datetime.now(UTC))
     store.close()
     with duckdb.connect(str(path)) as connection:

@@ -105,7 +105,7 @@ def exits() -> str:
 
 
 @tool
-async def waits_async(seconds: float) -> str:
+async def waits_async(seconds: float = 0.1) -> str:
     """Wait, as a coroutine."""
     import asyncio
 
