@@ -247,7 +247,7 @@ class ConversationProcess:
 
     def _tidy_later(self, live: _Live) -> None:
         limit = self._place.settings.conversations.tidy_wal_kib * 1024
-        if not self._is_tidying and live.store.wal_bytes > limit:
+        if not self._is_tidying and live.store.needs_tidying(limit):
             import ray
 
             self._is_tidying = True

@@ -20,8 +20,10 @@ from .driver_turn import DriverTurns
 from .tool_runner import ToolRunner
 from .turn import AgentProfile, Cancellation, TurnExecutor, TurnRequest
 from .turn_events import TurnEvent, TurnFinished
+from .turn_rows import TURN_MESSAGE
 from .turn_store import TurnStore
 
+IMPORTED = "imported:"
 REMEMBERED_CHANGES = 32
 """How many ids of changes to the working state are kept to recognise repeats."""
 
@@ -136,13 +138,18 @@ def _imported(message: ImportedMessage) -> Message:
         raise InvalidInputError("role", "'tool' cannot be imported", "import system, user and assistant messages")
     text = clean_text(message.text)
     return Message(
-        message_id=MessageId(message.message_id or ""),
+        message_id=_imported_id(message.message_id or ""),
         role=message.role,
         content=text,
         speaker=clean_text(message.speaker) if message.speaker else None,
         tokens=estimate_message_tokens(text),
         created_at=_in_utc(message.created_at),
     )
+
+
+def _imported_id(given: str) -> MessageId:
+    """The id itself, unless it looks like a turn's own message's."""
+    return MessageId(f"{IMPORTED}{given}" if given.startswith((TURN_MESSAGE, IMPORTED)) else given)
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -86,7 +86,7 @@ _IRREGULAR = {
 }
 _GROUPS = (
     "favorite love like prefer enjoy adore best",
-    "name call",
+    "name call 名字 名前 이름 我叫",
     "live reside home address move",
     "job work profession occupation employer career",
     "birthday born birth",

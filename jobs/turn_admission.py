@@ -7,21 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..storage.errors import TurnAbandonedError, TurnConflictError, TurnFailedError, TurnInProgressError
-from ..storage.records import Message, MessageId, Reply, Turn, TurnId, TurnOwner
+from ..storage.records import Message, Reply, Turn, TurnId, TurnOwner
 from ..storage.settings import TurnSettings
 from ..storage.tokens import estimate_message_tokens
-from .turn_rows import interrupted_rows
+from .turn_rows import interrupted_rows, turn_message_id
 from .turn_store import TurnStore
 
 
 def text_digest(text: str) -> str:
     """SHA-256 of a message's text, hexadecimal: two texts are the same message when it is equal."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def user_message_id(turn_id: TurnId) -> MessageId:
-    """The id of a turn's user message."""
-    return MessageId(f"{turn_id}/user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +46,7 @@ def admit(
     if turn is None:
         _refuse_beside_driver(store, turn_id, owner, now, settings)
         message = Message(
-            message_id=user_message_id(turn_id),
+            message_id=turn_message_id(turn_id, "user"),
             role="user",
             content=text,
             turn_id=turn_id,

@@ -13,6 +13,15 @@ from .turn_store import TurnStore
 UNKNOWN = "It was started, and no result was recorded: it may have happened."
 
 
+TURN_MESSAGE = "turn:"
+"""How the ids of turns' own messages begin; no other message's id does."""
+
+
+def turn_message_id(turn_id: TurnId, which: str) -> MessageId:
+    """The id of one of a turn's messages: `user`, `reply`, a round by its number, a result by round and call."""
+    return MessageId(f"{TURN_MESSAGE}{which}:{turn_id}")
+
+
 def unknown_results(tool_round: ToolRound, at: datetime) -> tuple[ToolResult, ...]:
     """Results that close calls of which nobody can tell whether they happened."""
     return tuple(
@@ -30,7 +39,7 @@ def round_rows(turn_id: TurnId, rounds: Sequence[ToolRound]) -> Iterator[Message
     """Tool rounds as messages: each assistant message, then a tool message a call, in the order of the calls."""
     for number, tool_round in enumerate(rounds):
         yield Message(
-            message_id=MessageId(f"{turn_id}/{number}"),
+            message_id=turn_message_id(turn_id, str(number)),
             role="assistant",
             content=tool_round.text,
             tool_calls=tool_round.calls,
@@ -43,7 +52,7 @@ def round_rows(turn_id: TurnId, rounds: Sequence[ToolRound]) -> Iterator[Message
             if result is None:
                 raise ValueError(f"call {call.call_id!r} of turn {turn_id!r} has no result")
             yield Message(
-                message_id=MessageId(f"{turn_id}/{number}/{place}"),
+                message_id=turn_message_id(turn_id, f"{number}.{place}"),
                 role="tool",
                 content=result.preview,
                 call_id=call.call_id,
@@ -58,7 +67,7 @@ def round_rows(turn_id: TurnId, rounds: Sequence[ToolRound]) -> Iterator[Message
 def reply_row(turn_id: TurnId, text: str, at: datetime) -> Message:
     """The turn's last assistant message."""
     return Message(
-        message_id=MessageId(f"{turn_id}/reply"),
+        message_id=turn_message_id(turn_id, "reply"),
         role="assistant",
         content=text,
         turn_id=turn_id,

@@ -77,6 +77,4 @@ class DataDirectory:
         try:
             return str(json.loads(path.read_text(encoding="utf-8"))["id"])
         except (ValueError, KeyError, TypeError) as error:
-            raise DataDirectoryError(
-                str(path), f"cannot be read ({error}); restore it from a backup"
-            ) from error
+            raise DataDirectoryError(str(path), f"cannot be read ({error}); restore it from a backup") from error

@@ -308,3 +308,17 @@ def test_the_model_is_offered_the_agents_tools_and_those_of_working_memory(tmp_p
     names = {tool.name for tool in harness.model.requests[0].tools}
     assert BOOK.name in names
     assert {"set_context", "set_ongoing_task", "get_ongoing_task", "clear_ongoing_task"} <= names
+
+
+def test_no_id_that_a_caller_chooses_meets_the_id_of_another_message(tmp_path):
+    from perdure.jobs.conversation import ImportedMessage
+
+    harness = Harness(tmp_path, [calls("x"), calls("y"), says("Done")])
+    ids = ["turn:reply:a", "turn:user:a", "imported:turn:reply:a", "a/0/0", "reply:a"]
+    older = [ImportedMessage(role="user", text=f"older {i}", created_at=harness.clock.now(), message_id=i) for i in ids]
+    assert harness.conversation.import_messages(older) == len(ids)
+    for turn_id in ("a", "a/0", "reply:a", "0:a", "0.0:a", "user:a"):
+        assert harness.send(turn_id, "Book it").text == "Done"
+    assert harness.conversation.import_messages(older) == 0
+    rows = harness.store.page_before(None, 1000)
+    assert len({row.message_id for row in rows}) == len(rows) == len(ids) + 6 * 6
