@@ -117,6 +117,7 @@ def _prepare_environment(address: str | None) -> None:
     """What has to be set before Ray is imported: no usage reports, and a token for a Ray of our own."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 starves conversations beside any other work
     if address is not None or os.environ.get("RAY_AUTH_MODE"):
         return
     if "ray" in sys.modules:

@@ -1,0 +1,1 @@
+"""A campaign of kills against a running Perdure, and the proof that nothing acknowledged was lost or repeated."""

@@ -1,0 +1,55 @@
+"""Python imports this at the start of every process that has this folder on its path: those of a campaign's Ray.
+
+Where such a process loads the conversation store, the witness starts watching it, and the sabotage that was
+asked for, if any, begins.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+STORE = "perdure.storage.conversation_store"
+
+
+class _Finder(MetaPathFinder):
+    """Finds the store's module as ever, and has it changed once it has been executed."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != STORE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_change(module: ModuleType) -> None:
+            execute(module)
+            sys.modules[STORE] = module
+            _change()
+
+        spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
+        return spec
+
+
+def _change() -> None:
+    from tests.crash.sabotage import SABOTAGES
+    from tests.crash.witness import watch_commits
+
+    watch_commits(Path(os.environ["CRASH_CAMPAIGN_DIR"]) / "witness.log")
+    sabotage = os.environ.get("CRASH_CAMPAIGN_SABOTAGE")
+    if sabotage:
+        SABOTAGES[sabotage]()
+
+
+if "CRASH_CAMPAIGN_DIR" in os.environ:
+    sys.meta_path.insert(0, _Finder())

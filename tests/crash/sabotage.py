@@ -1,0 +1,67 @@
+"""Two ways to break Perdure inside its actors, to see that the campaign notices."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+
+def acknowledge_early() -> None:
+    """A turn's reply goes out before it is committed: its commit waits until the file is used again."""
+    from perdure.storage.conversation_store import ConversationStore
+    from perdure.storage.database import Database, Transaction
+
+    begin, query, finish_turn = Database.transaction, Database.query, ConversationStore.finish_turn
+    late: dict[Database, list[tuple[str, Any]]] = {}
+    is_finishing = False
+
+    def commit_late(database: Database) -> None:
+        statements = late.pop(database, [])
+        if statements:
+            with begin(database) as transaction:
+                for sql, parameters in statements:
+                    transaction.execute(sql, parameters)
+
+    @contextmanager
+    def transaction_or_later(database: Database) -> Iterator[Transaction]:
+        commit_late(database)
+        if not is_finishing:
+            with begin(database) as transaction:
+                yield transaction
+            return
+        collected = Transaction()
+        yield collected
+        late[database] = list(collected.statements)
+
+    @functools.wraps(query)
+    def query_after_late(database: Database, *arguments: Any) -> Any:
+        commit_late(database)
+        return query(database, *arguments)
+
+    @functools.wraps(finish_turn)
+    def finish_turn_early(store: ConversationStore, **arguments: Any) -> None:
+        nonlocal is_finishing
+        is_finishing = True
+        try:
+            finish_turn(store, **arguments)
+        finally:
+            is_finishing = False
+
+    Database.transaction = transaction_or_later  # type: ignore[assignment, method-assign]
+    Database.query = query_after_late  # type: ignore[assignment, method-assign]
+    ConversationStore.finish_turn = finish_turn_early  # type: ignore[assignment, method-assign]
+
+
+def forget_results() -> None:
+    """Results of tools that were committed are dropped when a conversation's file is opened again."""
+    from perdure.storage import turn_log
+
+    turn_log.load_results = lambda _: ()  # type: ignore[assignment, attr-defined]
+
+
+SABOTAGES: Mapping[str, Callable[[], None]] = {
+    "early-ack": acknowledge_early,
+    "forget-result": forget_results,
+}
