@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property, lru_cache
 
 from ..jobs.chat_model import ToolSpec
 from ..jobs.turn import AgentProfile
@@ -34,12 +36,26 @@ class AgentSnapshot:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Caller:
     """Who calls: with every call, since any call may be the one that starts the actor."""
 
     agent: AgentSnapshot
     contact: ContactId | None
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps((self.agent, self.contact))
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Caller], tuple[bytes]]:
+        # It goes along with every call and hardly ever changes, so both sides do the work once.
+        return _caller, (self._pickled,)
+
+
+@lru_cache(maxsize=16)
+def _caller(pickled: bytes) -> Caller:
+    agent, contact = pickle.loads(pickled)  # noqa: S301 - Ray pickles all that crosses
+    return Caller(agent=agent, contact=contact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,7 +182,7 @@ class InProcessConversation:
         }
         return steps[method](*arguments)
 
-    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
+    def _submit(self, body: Callable[[], Result], *, ordered: bool, here: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
         future: Future[Result] = Future()
         run_into(future, body, time.monotonic())
         return future

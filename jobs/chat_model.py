@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..storage.records import CallId, Role, ToolCall, Usage
+
+LONGEST_SHOWN_NAME = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,31 @@ class ChatRequest:
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
     timeout_s: float = 120.0
+
+    @property
+    def shown_model(self) -> str:
+        """The model's name for errors and logs; a script's is long."""
+        name = self.model or "embedded"
+        return name if len(name) <= LONGEST_SHOWN_NAME else f"{name[:LONGEST_SHOWN_NAME]}…"
+
+    def __reduce__(self) -> tuple[Callable[..., ChatRequest], tuple[object, ...]]:
+        # Hundreds of messages go to another process at every round; as plain tuples they take a third of the
+        # time that slotted dataclasses take by themselves.
+        rows = [(m.role, m.content, m.tool_calls, m.call_id, m.speaker, m.seq) for m in self.messages]
+        return _chat_request, (self.model, rows, self.tools, self.timeout_s)
+
+
+def _chat_request(
+    model: str | None,
+    rows: Sequence[tuple[Role, str, tuple[ToolCall, ...], CallId | None, str | None, int | None]],
+    tools: tuple[ToolSpec, ...],
+    timeout_s: float,
+) -> ChatRequest:
+    messages = tuple(
+        ChatMessage(role=role, content=content, tool_calls=calls, call_id=call_id, speaker=speaker, seq=seq)
+        for role, content, calls, call_id, speaker, seq in rows
+    )
+    return ChatRequest(model=model, messages=messages, tools=tools, timeout_s=timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..storage.errors import ModelError, ModelRequestError, ModelUnavailableError
@@ -27,10 +28,11 @@ class ChatModels:
     litellm, which is loaded when it is first asked for.
     """
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, sleep: Callable[[float], None] = time.sleep) -> None:
         self._settings = settings
+        self._sleep = sleep
         self._embedded = EmbeddedChat()
-        self._scripted = ScriptedChat()
+        self._scripted = ScriptedChat(sleep)
         self._loaded: dict[str, ChatModel] = {}
         self._loading = threading.Lock()
 
@@ -78,7 +80,7 @@ class ChatModels:
     def _litellm(self) -> ChatModel:
         from .litellm_chat import LitellmChat
 
-        return LitellmChat(self._settings)
+        return LitellmChat(self._settings, sleep=self._sleep)
 
 
 def _imported(name: str) -> ChatModel:
@@ -116,8 +118,8 @@ def _checked(request: ChatRequest, reply: object, streamed: str | None = None) -
 
 
 def _wrong(request: ChatRequest, problem: str) -> ModelRequestError:
-    return ModelRequestError(request.model or EMBEDDED, problem)
+    return ModelRequestError(request.shown_model, problem)
 
 
 def _unexpected(request: ChatRequest, error: Exception) -> ModelUnavailableError:
-    return ModelUnavailableError(request.model or EMBEDDED, without_secrets(f"{type(error).__name__}: {error}"))
+    return ModelUnavailableError(request.shown_model, without_secrets(f"{type(error).__name__}: {error}"))

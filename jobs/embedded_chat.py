@@ -141,6 +141,11 @@ class _Hit:
         """The same without pronouns, if there is more."""
         return frozenset(term for term in self.found if not is_of_person(term)) or self.found
 
+    @property
+    def is_verbatim(self) -> bool:
+        """It has the question's own words, and they are words, not pairs of characters."""
+        return any(term.isascii() and term in self.passage.terms for term in self.found)
+
 
 def _answer(messages: Sequence[ChatMessage]) -> str:
     place = input_place(messages)
@@ -227,8 +232,9 @@ def _says_the_same(one: _Hit, other: _Hit) -> bool:
     """Do they speak of the same thing, so that the later one counts?"""
     if not one.subject or one.subject != other.subject:
         return False
-    later = max(one.passage, other.passage, key=lambda passage: passage.place)
-    if _UPDATES.search(later.text):
-        return True
+    later = max(one, other, key=lambda hit: hit.passage.place)
+    has_same_words_before = one.pairs == other.pairs or not later.is_verbatim  # not "my name" and "my cat's name"
+    if _UPDATES.search(later.passage.text):
+        return has_same_words_before
     mine, yours = one.passage.terms, other.passage.terms
     return one.pairs == other.pairs and len(mine & yours) >= _ALIKE_ENOUGH * len(mine | yours)

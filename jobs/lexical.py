@@ -27,7 +27,7 @@ _STOP_WORDS = """
 a about after again ain all also am an and any anything are aren as at be because been before being but by can could
 couldn d did didn do does doesn doing don down each ever everything few for from had hadn has hasn have haven having
 he her here hers herself him himself his how if in into is isn it its itself just kind know ll made make may me
-mention might more most must my myself no nor not nothing of off on once only or other our ours out over own please
+mention might more most must my myself no nor not nothing now of off on once only or other our ours out over own please
 re really recall remember remind s said same say shall she should so some something sort such t tell than that the
 their theirs them then there these they thing things this those through to told too under until up us ve very was
 wasn we were weren what when where which while who whom whose why will with won would wouldn yes you yourself

@@ -122,12 +122,18 @@ class LitellmChat:
             except ModelError:
                 raise
             except Exception as error:  # noqa: BLE001  litellm's, openai's, httpx's and plain Python errors
-                failure = Failure.of(error, request.model, request.timeout_s, _missing_keys(request))
+                failure = Failure.of(error, request.model, request.timeout_s, self._missing_keys(request.model))
                 cause = safe_cause(error)
             pause_s = self._pause_before(attempts, failure)
             if has_begun or pause_s is None:  # what was handed on cannot be taken back
                 raise failure.as_error(attempts) from cause
             self._sleep(pause_s)
+
+    def _missing_keys(self, model: str) -> tuple[str, ...]:
+        """The environment variables that hold keys for this model and that are not set."""
+        if self._settings.api_base is not None:
+            return () if os.environ.get("OPENAI_API_KEY") else ("OPENAI_API_KEY",)
+        return tuple(litellm.validate_environment(model=model)["missing_keys"])
 
     def _pause_before(self, attempts: int, failure: Failure) -> float | None:
         """How long to wait before the next attempt; None: there is none."""
@@ -202,7 +208,6 @@ class LitellmChat:
             "messages": openai_messages(request.messages),
             "timeout": request.timeout_s,
             "num_retries": 0,
-            "max_retries": 0,
             "stream": is_streamed,
         }
         if request.tools:
@@ -258,8 +263,3 @@ def _own_server_arguments(model: str, api_base: str) -> dict[str, Any]:
     if not os.environ.get("OPENAI_API_KEY"):
         arguments["api_key"] = "none"  # the client insists on one
     return arguments
-
-
-def _missing_keys(request: ChatRequest) -> tuple[str, ...]:
-    """The environment variables that this model's provider needs and that are not set."""
-    return tuple(litellm.validate_environment(model=request.model)["missing_keys"])

@@ -68,7 +68,7 @@ def _problem(error: Exception, detail: str, missing_keys: tuple[str, ...]) -> st
     """What is wrong with the request itself and what to do; None: the failure may pass."""
     status = getattr(error, "status_code", None)
     where = "in the environment of the processes that run models"
-    if missing_keys and _KEY_NEEDED.search(detail):
+    if missing_keys and (status in (401, 403) or _KEY_NEEDED.search(detail)):
         return f"no key; set {' and '.join(missing_keys)} {where}"
     if detail.startswith("Missing credentials"):
         return f"no key: {detail}"

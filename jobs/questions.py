@@ -23,11 +23,12 @@ _KIND = re.compile(
 )
 _WANTS_TO_KNOW = re.compile(
     rf"{_LEAD}(?:(?:can|could|would|will) you\s+)?(?:please\s+)?"
-    r"(?:tell|remind|show|list|find|recall|search|summari[sz]e|repeat|quote|(?:what|how) about)\b",
+    r"(?:(?:tell|show) me|remind me (?:what|who|whose|where|when|which|why|how|of|about|my)"
+    r"|list|find|recall|search|summari[sz]e|repeat|quote|(?:what|how) about)\b",
     re.IGNORECASE,
 )
 DENSE_ASKING_WORDS = re.compile(
-    r"什么|什麼|甚麼|谁|誰|哪[里裡儿兒个個些]?(?!怕)|怎[么麼样樣]|多少|[几幾](?=[个個岁歲点點月号號天])|为何|為何|吗|嗎|何(?!も)|なに|なん(?=です|だ|て)"
+    r"什么|什麼|甚麼|谁|誰|哪[里裡儿兒个個些]?(?!怕)|怎[么麼样樣]|多少|[几幾](?=[个個岁歲点點月号號天])|为何|為何|吗|嗎|何(?=[\u3041-\u3081\u3083-\u309f时時处處歳人语語色曜月日年])|如何|なに|なん(?=です|だ|て)"
     r"|どこ|どれ|どの|どんな|いつ(?!も)|だれ|なぜ|いくつ|いくら|ですか|ますか|무엇|뭐|뭘|누구|어디|언제|어느|어떤|얼마|어떻게"
     r"|[呢か]\W*\Z|(?:니|까|나요)\W*\Z"
 )

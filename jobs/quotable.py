@@ -119,9 +119,7 @@ def _cut(text: str, speaker: str) -> Sequence[tuple[str, frozenset[str]]]:
         return () if not text or asks(text) else ((text, terms_of(text) | named),)
     spans: list[tuple[int, int]] = []
     stated: list[str] = []
-    for begin, end in sentences_of(text):
-        if asks(text[begin:end]):
-            continue
+    for begin, end in _short_statements(text):
         if spans and end - spans[-1][0] <= _LONGEST:
             spans[-1] = (spans[-1][0], end)
             stated[-1] += " " + text[begin:end]
@@ -131,3 +129,17 @@ def _cut(text: str, speaker: str) -> Sequence[tuple[str, frozenset[str]]]:
     return tuple(
         (text[begin:end], terms_of(statement) | named) for (begin, end), statement in zip(spans, stated, strict=True)
     )
+
+
+def _short_statements(text: str) -> Iterator[tuple[int, int]]:
+    """Where the statements begin and end; very long ones in parts, cut between words where there are any."""
+    for begin, end in sentences_of(text):
+        if asks(text[begin:end]):
+            continue
+        start = begin
+        while end - start > _LONGEST:
+            blank = text.rfind(" ", start + 1, start + _LONGEST)
+            cut = blank if blank > 0 else start + _LONGEST
+            yield start, cut
+            start = cut + (blank > 0)
+        yield start, end

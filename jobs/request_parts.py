@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .chat_model import ChatMessage
 
-_DATA = re.compile(r"(?:\A|\n)<(?P<tag>\w+)(?P<attributes>[^<>]*)>\n(?P<text>.*)\n</(?P=tag)>\s*\Z", re.DOTALL)
+_DATA = re.compile(r"(?:[^\n<]*\n)?<(?P<tag>\w+)(?P<attributes>[^\n]*)>\n")
 _TOOL = re.compile(r"\btool=(.*?) status=")
 _LABEL = re.compile(r"\[(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)(?:, (?P<speaker>[^\]\n]+))?\] ")
 
@@ -48,11 +48,14 @@ def stored_data(message: ChatMessage) -> StoredData | None:
     """The stored text that a message shows between tags; None if it shows none."""
     if message.role == "user" and message.seq is not None:
         return None  # what a user writes between tags is the user's
-    found = _DATA.search(message.content)
+    found = _DATA.match(message.content)
     if found is None:
         return None
+    end = f"\n</{found['tag']}>"
+    if not message.content.endswith(end):
+        return None
     tool = _TOOL.search(found["attributes"])
-    return StoredData(tag=found["tag"], text=found["text"], tool=tool[1] if tool else None)
+    return StoredData(tag=found["tag"], text=message.content[found.end() : -len(end)], tool=tool[1] if tool else None)
 
 
 def result_text(message: ChatMessage) -> str:

@@ -208,7 +208,7 @@ class _Attempt:
                 return replace(item, text=clean_text(item.text))
             yield from self._piece(clean_text(item), starts=is_first)
             is_first = False
-        raise ModelUnavailableError(request.model or "embedded", "its stream ended without a reply")
+        raise ModelUnavailableError(request.shown_model, "its stream ended without a reply")
 
     def _piece(self, text: str, *, starts: bool = True) -> Iterator[TextPiece]:
         if not self._streaming or not text:

@@ -63,6 +63,7 @@ class MessageLog(MessageReader):
             for message_id, seq in database.query("SELECT message_id, seq FROM chat_messages")
         }
         self._next_seq = max(self._seq_of.values(), default=-1) + 1
+        self._chars_added = 0  # to the cache, since it was last trimmed
         self._newest: list[StoredMessage] = []  # an unbroken run that ends with the last message
         self._head: Sequence[StoredMessage] = ()
 
@@ -117,6 +118,7 @@ class MessageLog(MessageReader):
             self._seq_of[message.message_id] = message.seq
             self._next_seq = message.seq + 1
         self._newest.extend(stored)
+        self._chars_added += sum(map(_chars, stored))
         self._trim()
 
     def count(self) -> int:
@@ -140,7 +142,9 @@ class MessageLog(MessageReader):
         if start < cached_from:
             page = super().page_before(end, count)
             if end >= cached_from:  # it joins what is cached
-                self._newest[:0] = [message for message in page if message.seq < cached_from]
+                older = [message for message in page if message.seq < cached_from]
+                self._newest[:0] = older
+                self._chars_added += sum(map(_chars, older))
                 self._trim()
             return page
         return self._newest[start - cached_from : max(end - cached_from, 0)]
@@ -153,12 +157,19 @@ class MessageLog(MessageReader):
         return {message.message_id: message for message in found}
 
     def _trim(self) -> None:
-        chars = 0
+        """Keep the newest within limits; it is let grow to twice as many, so that few appends have to look."""
+        if len(self._newest) <= 2 * CACHED_MESSAGES and self._chars_added <= CACHED_CHARS // 2:
+            return
+        chars, self._chars_added = 0, 0
         for kept, message in enumerate(reversed(self._newest)):
-            chars += len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
+            chars += _chars(message)
             if kept == CACHED_MESSAGES or (chars > CACHED_CHARS and kept):
                 del self._newest[: len(self._newest) - kept]
                 return
+
+
+def _chars(message: StoredMessage) -> int:
+    return len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
 
 
 _SELECT = (

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...storage.errors import CallTimeoutError, InternalError, PerdureError, RuntimeClosedError
+from ...storage.errors import CallTimeoutError, InternalError, PerdureError
+from .gate import Gate
 from .lane import SUBMITTED_AT
 
 FIRST_BACKOFF_S = 0.005
@@ -55,9 +56,9 @@ class Deadline:
 class ActorLink:
     """The way to one actor, which may die, restart or be started anew between any two instructions."""
 
-    def __init__(self, locate: Callable[[], Any], closed: threading.Event) -> None:
+    def __init__(self, locate: Callable[[], Any], gate: Gate) -> None:
         self._locate = locate
-        self._closed = closed
+        self.gate = gate
         self._handle: Any = None
         self._lock = threading.Lock()
 
@@ -67,6 +68,12 @@ class ActorLink:
         Raises:
             PerdureError: What the method raised, or that the deadline has passed.
         """
+        with self.gate:
+            return self._call(method, arguments, deadline, concurrency_group)
+
+    def _call(
+        self, method: str, arguments: tuple[object, ...], deadline: Deadline, concurrency_group: str | None
+    ) -> Any:
         import ray
         from ray.exceptions import (
             ActorDiedError,
@@ -78,7 +85,7 @@ class ActorLink:
 
         backoff_s = FIRST_BACKOFF_S
         while True:
-            self.check_open()
+            self.gate.check()
             try:
                 bound = getattr(self.handle(), method)
                 if concurrency_group is not None:
@@ -88,13 +95,13 @@ class ActorLink:
                     try:
                         return ray.get(reference, timeout=deadline.next_look_s())
                     except GetTimeoutError:
-                        self.check_open()
+                        self.gate.check()
             except RayTaskError as error:
                 raise cause_of(error) from None
             except (ActorDiedError, ActorUnavailableError):
                 self.forget()
             except RayError as error:
-                self.check_open()
+                self.gate.check()
                 raise InternalError(f"{type(error).__name__}: {error}") from error
             backoff_s = pause(backoff_s, deadline)
 
@@ -117,11 +124,6 @@ class ActorLink:
             # The name was freed between Ray's look-up and its use: the actor is just ending.
             time.sleep(FIRST_BACKOFF_S)
             return self._locate()
-
-    def check_open(self) -> None:
-        """Raises `RuntimeClosedError` when the runtime is closed."""
-        if self._closed.is_set():
-            raise RuntimeClosedError
 
 
 def pause(backoff_s: float, deadline: Deadline) -> float:

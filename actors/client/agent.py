@@ -73,5 +73,5 @@ class Agent:
         self.runtime.directory_call("register_conversation", self.name, chat.conversation_id, None, timeout_s=timeout_s)
         return chat.send(text, timeout_s=deadline.remaining_s()).text
 
-    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
-        return self.runtime.submit(body)
+    def _submit(self, body: Callable[[], Result], *, ordered: bool, here: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
+        return self.runtime.submit(body, here=here)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import fields, replace
 from datetime import datetime
@@ -18,6 +18,7 @@ from ..calls import Caller, Inspection
 from ..placement import ConversationPlace, conversation_actor
 from .actor_call import Deadline
 from .driver_turn import DriverTurn
+from .events import Event
 from .pending import ordered_call, unordered_call
 from .stream import TurnStream, turn_events
 
@@ -43,6 +44,7 @@ class ConversationHandle:
         self.conversation_id = conversation_id
         self.contact = contact
         self._runtime = agent.runtime
+        self._caller = Caller(agent=agent.snapshot, contact=contact)
         where = ConversationPlace(agent=agent.name, conversation_id=conversation_id, contact=contact)
         self._link = self._runtime.link(where.actor_name, lambda: conversation_actor(self._runtime.place, where))
         self._lane = self._runtime.lane(where.actor_name)
@@ -80,11 +82,14 @@ class ConversationHandle:
         key, text = self._checked_turn(text, turn_id)
         stream = TurnStream(key, self._runtime.executor)
         deadline_s = self._runtime.call_timeout_s if timeout_s is None else timeout_s
-        self._lane.submit(
-            lambda: stream.feed(
-                lambda: turn_events(self._link, self._caller(), key, text, deadline=Deadline("stream", deadline_s, key))
-            )
-        )
+
+        def events() -> Iterator[Event]:
+            with self._link.gate:
+                yield from turn_events(
+                    self._link, self._caller, key, text, deadline=Deadline("stream", deadline_s, key)
+                )
+
+        self._lane.submit(lambda: stream.feed(events))
         return stream
 
     @ordered_call
@@ -187,23 +192,20 @@ class ConversationHandle:
     def call(self, method: str, *arguments: object, timeout_s: float | None, turn_id: str | None = None) -> Any:
         """Call the actor and wait; see `ActorLink.call`."""
         deadline = Deadline(method, self._runtime.call_timeout_s if timeout_s is None else timeout_s, turn_id)
-        return self._link.call(method, self._caller(), *arguments, deadline=deadline)
+        return self._link.call(method, self._caller, *arguments, deadline=deadline)
 
     def _control(self, method: str, *arguments: object, timeout_s: float | None) -> Any:
         deadline = Deadline(method, self._runtime.call_timeout_s if timeout_s is None else timeout_s)
-        return self._link.call(method, self._caller(), *arguments, deadline=deadline, concurrency_group="control")
-
-    def _caller(self) -> Caller:
-        return Caller(agent=self.agent.snapshot, contact=self.contact)
+        return self._link.call(method, self._caller, *arguments, deadline=deadline, concurrency_group="control")
 
     def _checked_turn(self, text: str, turn_id: str | None) -> tuple[TurnId, str]:
         checked = check_text(text, "text", self._runtime.place.settings.turn.max_text_chars)
         return TurnId(uuid4().hex if turn_id is None else storable_id(turn_id, "turn_id")), checked
 
-    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]:
+    def _submit(self, body: Callable[[], Result], *, ordered: bool, here: bool) -> Future[Result]:
         if ordered:
-            return self._lane.submit(body)
-        return self._runtime.submit(body)
+            return self._lane.submit(body, here=here)
+        return self._runtime.submit(body, here=here)
 
 
 def checked_messages(

@@ -42,7 +42,7 @@ class Chat(Protocol):
         """Call it and wait."""
         ...
 
-    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]: ...
+    def _submit(self, body: Callable[[], Result], *, ordered: bool, here: bool) -> Future[Result]: ...
 
 
 class DriverTurn:
@@ -126,8 +126,8 @@ class DriverTurn:
     def _turn_id(self) -> TurnId:
         return self._view.turn_id
 
-    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]:
-        return self._chat._submit(body, ordered=ordered)
+    def _submit(self, body: Callable[[], Result], *, ordered: bool, here: bool) -> Future[Result]:
+        return self._chat._submit(body, ordered=ordered, here=here)
 
 
 def _ran_call(entry: ToolResult | Mapping[str, Any], field: str) -> RanCall:

@@ -29,16 +29,25 @@ class Lane:
         self._is_running = False
         self._is_closed = False
 
-    def submit(self, body: Callable[[], Result]) -> Future[Result]:
-        """The future of `body`, which runs when everything before it has ended. A cancelled one is passed over."""
+    def submit(self, body: Callable[[], Result], *, here: bool = False) -> Future[Result]:
+        """The future of `body`, which runs when everything before it has ended. A cancelled one is passed over.
+
+        Args:
+            here: Run it on this thread, where nothing is before it.
+        """
         future: Future[Result] = Future()
+        submitted_at = time.monotonic()
         with self._lock:
             if self._is_closed:
                 raise RuntimeClosedError
-            self._waiting.append((future, body, time.monotonic()))
-            if not self._is_running:
-                self._is_running = True
-                self._executor.submit(self._drain)
+            is_first, self._is_running = not self._is_running, True
+            if not (here and is_first):
+                self._waiting.append((future, body, submitted_at))
+        if is_first and here:
+            run_into(future, body, submitted_at)
+            self._hand_on()
+        elif is_first:
+            self._executor.submit(self._drain)
         return future
 
     def close(self) -> None:
@@ -49,6 +58,13 @@ class Lane:
         for future, _, _ in waiting:
             if future.set_running_or_notify_cancel():
                 future.set_exception(RuntimeClosedError())
+
+    def _hand_on(self) -> None:
+        """What has come to wait meanwhile goes on elsewhere."""
+        with self._lock:
+            self._is_running = bool(self._waiting)
+            if self._is_running:
+                self._executor.submit(self._drain)
 
     def _drain(self) -> None:
         while True:
@@ -68,8 +84,10 @@ def run_into(future: Future[Result], body: Callable[[], Result], submitted_at: f
     """Run a body into its future, unless that has been cancelled."""
     if not future.set_running_or_notify_cancel():
         return
-    SUBMITTED_AT.set(submitted_at)
+    before = SUBMITTED_AT.set(submitted_at)
     try:
         future.set_result(body())
     except BaseException as error:  # noqa: BLE001 - belongs to whoever waits for the future
         future.set_exception(error)
+    finally:
+        SUBMITTED_AT.reset(before)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from ...storage.errors import CallTimeoutError
@@ -49,21 +50,27 @@ class PendingReply(Generic[Result]):
 
 
 class Submitter(Protocol):
-    """A handle: it runs the bodies of its calls off the caller's thread."""
+    """A handle: it runs the bodies of its calls, `here` on the caller's thread where nothing is before them."""
 
-    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]: ...
+    def _submit(self, body: Callable[[], Result], *, ordered: bool, here: bool) -> Future[Result]: ...
 
 
 class BoundCall(Generic[Arguments, ResultOut]):
     """A handle's call: called, it waits for the reply; `pending` gives the pending reply instead."""
 
-    def __init__(self, name: str, submit: Callable[..., Future[ResultOut]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        submit: Callable[[Callable[[], ResultOut], bool], Future[ResultOut]],
+        body: Callable[Arguments, ResultOut],
+    ) -> None:
         self._name = name
         self._submit = submit
+        self._body = body
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> ResultOut:
         """The reply."""
-        future = self._submit(*args, **kwargs)
+        future = self._submit(lambda: self._body(*args, **kwargs), True)
         timeout_s = kwargs.get("timeout_s")
         if not isinstance(timeout_s, int | float):
             return future.result()
@@ -78,7 +85,7 @@ class BoundCall(Generic[Arguments, ResultOut]):
 
     def pending(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> PendingReply[ResultOut]:
         """Start the call; its reply can be awaited, or taken with `.result(timeout_s)`."""
-        return PendingReply(self._name, self._submit(*args, **kwargs))
+        return PendingReply(self._name, self._submit(lambda: self._body(*args, **kwargs), False))
 
 
 class Call(Generic[Owner, Arguments, Result]):
@@ -102,10 +109,10 @@ class Call(Generic[Owner, Arguments, Result]):
             return self
         bound_to = handle
 
-        def submit(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Future[Result]:
-            return bound_to._submit(lambda: self._body(bound_to, *args, **kwargs), ordered=self._ordered)
+        def submit(body: Callable[[], Result], here: bool) -> Future[Result]:
+            return bound_to._submit(body, ordered=self._ordered, here=here)
 
-        call: BoundCall[Arguments, Result] = BoundCall(self.__name__, submit)
+        call: BoundCall[Arguments, Result] = BoundCall(self.__name__, submit, partial(self._body, bound_to))
         call.__doc__ = self.__doc__
         return call
 

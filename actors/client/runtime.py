@@ -26,6 +26,7 @@ from ..placement import RuntimePlace, directory_actor, models_actor
 from ..tool_definition import Tool, as_tool, by_name
 from .actor_call import ActorLink, Deadline
 from .agent import Agent
+from .gate import Gate
 from .lane import Lane, run_into
 from .pending import unordered_call
 
@@ -86,7 +87,7 @@ class Runtime:
         self.place = RuntimePlace(namespace=f"perdure-{runtime_id}", data_dir=self.data_directory.path, settings=read)
         self.call_timeout_s = read.conversations.call_timeout_s
         self.executor = ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="perdure-call")
-        self._closed = threading.Event()
+        self._gate = Gate()
         self._lock = threading.Lock()
         self._links: dict[str, ActorLink] = {}
         self._lanes: dict[str, Lane] = {}
@@ -95,7 +96,7 @@ class Runtime:
         models_actor(self.place, 0)  # starts beside the rest, so that the first turn need not wait for it
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed.is_set() else "connected"
+        state = "closed" if self._gate.is_closed else "connected"
         return f"Runtime({str(self.place.data_dir)!r}, {state})"
 
     def __enter__(self) -> Self:
@@ -164,18 +165,14 @@ class Runtime:
 
     def close(self) -> None:
         """Let go of everything. Calls under way raise `RuntimeClosedError`; their turns continue when repeated."""
+        if not self._gate.close():
+            return
         with self._lock:
-            if self._closed.is_set():
-                return
-            self._closed.set()
             lanes = list(self._lanes.values())
         for lane in lanes:
             lane.close()
-        self.executor.shutdown(wait=False, cancel_futures=True)
-        # Ray must not go away below a thread that waits for it; each looks up every half second.
-        ended = threading.Thread(target=self.executor.shutdown, daemon=True)
-        ended.start()
-        ended.join(CLOSE_WAIT_S)
+        self.executor.shutdown(wait=False)
+        self._gate.wait_until_empty(CLOSE_WAIT_S)
         LOCAL_RAY.detach()
         self.data_directory.release()
 
@@ -183,7 +180,7 @@ class Runtime:
         """The runtime's way to an actor, shared by all handles."""
         with self._lock:
             if actor_name not in self._links:
-                self._links[actor_name] = ActorLink(locate, self._closed)
+                self._links[actor_name] = ActorLink(locate, self._gate)
             return self._links[actor_name]
 
     def lane(self, actor_name: str) -> Lane:
@@ -198,19 +195,21 @@ class Runtime:
         deadline = Deadline(method, self.call_timeout_s if timeout_s is None else timeout_s)
         return self._directory.call(method, *arguments, deadline=deadline)
 
-    def submit(self, body: Callable[[], Result]) -> Future[Result]:
-        """Run a call's body off the caller's thread, at once."""
-        if self._closed.is_set():
-            raise RuntimeClosedError
+    def submit(self, body: Callable[[], Result], *, here: bool = False) -> Future[Result]:
+        """Run a call's body at once: here, or off the caller's thread."""
+        self._gate.check()
         future: Future[Result] = Future()
+        if here:
+            run_into(future, body, time.monotonic())
+            return future
         try:
             self.executor.submit(run_into, future, body, time.monotonic())
         except RuntimeError as error:
             raise RuntimeClosedError from error
         return future
 
-    def _submit(self, body: Callable[[], Result], *, ordered: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
-        return self.submit(body)
+    def _submit(self, body: Callable[[], Result], *, ordered: bool, here: bool) -> Future[Result]:  # noqa: ARG002 - the protocol's
+        return self.submit(body, here=here)
 
 
 def default_data_dir() -> Path:

@@ -105,7 +105,7 @@ def turn_events(link: ActorLink, *arguments: object, deadline: Deadline) -> Iter
     told = Told()
     backoff_s = FIRST_BACKOFF_S
     while not told.is_over():
-        link.check_open()
+        link.gate.check()
         try:
             stream = link.handle().stream.options(num_returns="streaming", max_task_retries=0)
             pieces = stream.remote(*arguments)
@@ -114,7 +114,7 @@ def turn_events(link: ActorLink, *arguments: object, deadline: Deadline) -> Iter
                 if ready:
                     yield from told.tell(ray.get(next(pieces)))
                 else:
-                    link.check_open()
+                    link.gate.check()
             return
         except StopIteration:
             link.forget()  # the stream ended without its last event: its process is gone

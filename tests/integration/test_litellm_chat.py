@@ -21,6 +21,7 @@ from perdure.storage.errors import ModelError, ModelRequestError, ModelUnavailab
 from perdure.storage.records import CallId, ToolCall, Usage
 from perdure.storage.settings import ModelSettings
 from perdure.storage.tokens import estimate_tokens
+from tests.conformance.chat_model import streamed
 from tests.integration.openai_server import Answer, Drip, Failure, Hang, OpenAIServer, Raw
 
 KEY = "pk-perdure-0123456789abcdef"  # no form that anybody would recognise as a key's
@@ -37,24 +38,21 @@ def server(monkeypatch):
 class Asking:
     """A model and what it slept; the jitter is the whole of it unless a test says otherwise."""
 
-    def __init__(self, server: OpenAIServer, *, max_retries: int = 3, jitter: float = 1.0, **settings: object) -> None:
+    def __init__(self, api_base: str | None, *, max_retries: int = 3, jitter: float = 1.0) -> None:
         self.slept: list[float] = []
         self.model = LitellmChat(
-            ModelSettings(**({"api_base": server.api_base} | settings), max_retries=max_retries),
-            sleep=self.slept.append,
-            random=lambda: jitter,
+            ModelSettings(api_base=api_base, max_retries=max_retries), sleep=self.slept.append, random=lambda: jitter
         )
 
     def complete(self, request: ChatRequest | None = None) -> ChatReply:
         return self.model.complete(request or asked())
 
-    def stream(self, request: ChatRequest | None = None) -> list[str | ChatReply]:
-        return list(self.model.stream(request or asked()))
+    def stream(self, request: ChatRequest | None = None) -> tuple[list[str], ChatReply]:
+        return streamed(self.model, request or asked())
 
     def both(self, request: ChatRequest | None = None) -> Sequence[ChatReply]:
-        streamed = self.stream(request)[-1]
-        assert isinstance(streamed, ChatReply)
-        return self.complete(request), streamed
+        _, reply = self.stream(request)
+        return self.complete(request), reply
 
     def failing(self, request: ChatRequest | None = None) -> ModelError:
         with pytest.raises(ModelError) as caught:
@@ -62,9 +60,11 @@ class Asking:
         return caught.value
 
 
-def asked(*messages: ChatMessage, model: str = MODEL, timeout_s: float = 30.0, **rest: object) -> ChatRequest:
+def asked(
+    *messages: ChatMessage, model: str = MODEL, timeout_s: float = 30.0, tools: tuple[ToolSpec, ...] = ()
+) -> ChatRequest:
     messages = messages or (ChatMessage(role="user", content="Hello"),)
-    return ChatRequest(model=model, messages=messages, timeout_s=timeout_s, **rest)
+    return ChatRequest(model=model, messages=messages, timeout_s=timeout_s, tools=tools)
 
 
 # --- what is sent and what comes back ----------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_messages_and_tools_are_sent_in_openais_form(server):
         ChatMessage(role="assistant", content="It is blue.", speaker="Robo", seq=4),
         tools=(ToolSpec(name="look", description="Look at it.", parameters=schema),),
     )
-    Asking(server).both(request)
+    Asking(server.api_base).both(request)
     whole, streamed = server.requests
     assert whole.path == "/v1/chat/completions"
     for sent in (whole.body, streamed.body):
@@ -107,13 +107,13 @@ def test_messages_and_tools_are_sent_in_openais_form(server):
 
 
 def test_a_request_without_tools_names_none(server):
-    Asking(server).complete()
+    Asking(server.api_base).complete()
     assert "tools" not in server.requests[0].body
 
 
 def test_text_calls_and_usage_come_back(server):
     server.otherwise = Answer("Let me see.", [("c1", "look", '{"at": 1}'), ("c2", "book", "{}")], usage=(120, 9))
-    for reply in Asking(server).both():
+    for reply in Asking(server.api_base).both():
         assert reply.text == "Let me see."
         assert [(call.call_id, call.name, call.arguments) for call in reply.tool_calls] == [
             ("c1", "look", '{"at": 1}'),
@@ -124,14 +124,14 @@ def test_text_calls_and_usage_come_back(server):
 
 def test_a_stream_gives_the_pieces_as_they_come(server):
     server.otherwise = Answer(pieces=["Once ", "upon", " a time"])
-    *pieces, reply = Asking(server).stream()
+    pieces, reply = Asking(server.api_base).stream()
     assert pieces == ["Once ", "upon", " a time"]
     assert reply.text == "Once upon a time"
 
 
 def test_usage_that_the_provider_leaves_out_is_estimated_and_says_so(server):
     server.otherwise = Answer("Hello from afar.", usage=None)
-    for reply in Asking(server).both(asked(ChatMessage(role="user", content="What is there? " * 50))):
+    for reply in Asking(server.api_base).both(asked(ChatMessage(role="user", content="What is there? " * 50))):
         assert reply.usage == Usage(
             prompt_tokens=estimate_tokens("What is there? " * 50),
             completion_tokens=estimate_tokens("Hello from afar."),
@@ -142,7 +142,7 @@ def test_usage_that_the_provider_leaves_out_is_estimated_and_says_so(server):
 
 def test_a_text_of_none_is_the_empty_text(server):
     server.otherwise = Answer(None, [("c", "look", "{}")])
-    assert [reply.text for reply in Asking(server).both()] == ["", ""]
+    assert [reply.text for reply in Asking(server.api_base).both()] == ["", ""]
 
 
 def test_missing_and_repeated_call_ids_get_fresh_ones(server):
@@ -154,7 +154,7 @@ def test_missing_and_repeated_call_ids_get_fresh_ones(server):
         ChatMessage(role="tool", content="blue", call_id=CallId("c0")),
     )
     server.otherwise = Answer(None, [("c1", "a", "{}"), ("c1", "b", "{}"), ("", "c", "{}"), ("c0", "d", "{}")])
-    for reply in Asking(server).both(history):
+    for reply in Asking(server.api_base).both(history):
         ids = [call.call_id for call in reply.tool_calls]
         assert [call.name for call in reply.tool_calls] == ["a", "b", "c", "d"]
         assert ids[0] == "c1"
@@ -164,12 +164,12 @@ def test_missing_and_repeated_call_ids_get_fresh_ones(server):
 
 def test_calls_that_the_length_limit_cut_are_passed_on_as_they_are(server):
     server.otherwise = Answer(None, [("c", "book", '{"table": ')], finish_reason="length")
-    assert [reply.tool_calls[0].arguments for reply in Asking(server).both()] == ['{"table": ', '{"table": ']
+    assert [reply.tool_calls[0].arguments for reply in Asking(server.api_base).both()] == ['{"table": ', '{"table": ']
 
 
 def test_a_history_with_malformed_arguments_does_not_block_the_conversation(server):
     cut = ToolCall(call_id=CallId("c"), name="book", arguments='{"table": ')
-    Asking(server).complete(
+    Asking(server.api_base).complete(
         asked(
             ChatMessage(role="user", content="Book"),
             ChatMessage(role="assistant", content="", tool_calls=(cut,)),
@@ -182,13 +182,13 @@ def test_a_history_with_malformed_arguments_does_not_block_the_conversation(serv
 
 def test_half_an_emoji_becomes_a_replacement_character_and_two_halves_an_emoji(server):
     server.otherwise = Answer("a \ud83d\ude00 b\ud83d c\x00", pieces=["a \ud83d", "\ude00 b\ud83d", " c\x00"])
-    assert [reply.text for reply in Asking(server).both()] == ["a 😀 b\ufffd c\ufffd"] * 2
+    assert [reply.text for reply in Asking(server.api_base).both()] == ["a 😀 b\ufffd c\ufffd"] * 2
 
 
 @pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
 def test_an_answer_with_nothing_in_it_is_no_reply(server, reason):
     server.otherwise = Answer("", finish_reason=reason)
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     for ask in (asking.complete, asking.stream):
         with pytest.raises(ModelUnavailableError, match=f"empty answer .*{reason}"):
             ask()
@@ -196,13 +196,10 @@ def test_an_answer_with_nothing_in_it_is_no_reply(server, reason):
 
 
 def test_requests_of_many_threads_do_not_mix(server):
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     server.otherwise = Answer("one two three four")
     with ThreadPoolExecutor(12) as pool:
-        replies = [pool.submit(asking.complete if number % 2 else asking.stream) for number in range(36)]
-        texts = {
-            reply.result()[-1].text if number % 2 == 0 else reply.result().text for number, reply in enumerate(replies)
-        }
+        texts = {reply.text for replies in pool.map(lambda _: asking.both(), range(18)) for reply in replies}
     assert texts == {"one two three four"}
     assert len(server.requests) == 36
 
@@ -215,15 +212,23 @@ def test_requests_of_many_threads_do_not_mix(server):
 )
 def test_a_server_of_ones_own_needs_no_key_and_may_have_any_model(server, monkeypatch, model):
     monkeypatch.delenv("OPENAI_API_KEY")
-    Asking(server).complete(asked(model=model))
+    Asking(server.api_base).complete(asked(model=model))
     assert server.requests[0].body["model"] == model.removeprefix("openai/").removeprefix("hosted_vllm/")
     assert KEY not in str(server.requests[0].headers)
 
 
+def test_a_server_of_ones_own_that_wants_a_key_gets_it_from_openais_variable(server, monkeypatch):
+    Asking(server.api_base).complete(asked(model="llama"))
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    server.otherwise = Failure(401, "who are you")
+    assert "no key; set OPENAI_API_KEY" in str(Asking(server.api_base).failing(asked(model="llama")))
+
+
 def test_a_server_that_knows_no_stream_options_still_streams(server):
     server.will(Failure(400, "unknown field: stream_options"), Answer("Hello", usage=None))
-    asking = Asking(server)
-    assert asking.stream()[-1].text == "Hello"
+    asking = Asking(server.api_base)
+    assert asking.stream()[1].text == "Hello"
     assert [request.body.get("stream_options") for request in server.requests] == [{"include_usage": True}, None]
     assert asking.slept == []
 
@@ -235,9 +240,9 @@ def test_a_server_that_knows_no_stream_options_still_streams(server):
 @pytest.mark.parametrize("way", ["complete", "stream"])
 def test_a_failure_that_may_pass_is_tried_again(server, status, way):
     server.will(Failure(status), Failure(status), Answer("At last."))
-    asking = Asking(server)
-    answer = getattr(asking, way)()
-    assert (answer if way == "complete" else answer[-1]).text == "At last."
+    asking = Asking(server.api_base)
+    reply = asking.complete() if way == "complete" else asking.stream()[1]
+    assert reply.text == "At last."
     assert asking.slept == [0.5, 1.0]
     assert len(server.requests) == 3
 
@@ -245,7 +250,7 @@ def test_a_failure_that_may_pass_is_tried_again(server, status, way):
 def test_pauses_double_up_to_a_limit_and_are_drawn_by_chance(server):
     server.otherwise = Failure(503)
     for jitter in (1.0, 0.25, 0.0):
-        asking = Asking(server, max_retries=6, jitter=jitter)
+        asking = Asking(server.api_base, max_retries=6, jitter=jitter)
         assert isinstance(asking.failing(), ModelUnavailableError)
         assert asking.slept == [jitter * longest for longest in (0.5, 1.0, 2.0, 4.0, 8.0, 8.0)]
 
@@ -253,7 +258,7 @@ def test_pauses_double_up_to_a_limit_and_are_drawn_by_chance(server):
 @pytest.mark.parametrize("max_retries", [0, 2])
 def test_there_are_as_many_attempts_as_the_settings_say_and_no_more(server, max_retries):
     server.otherwise = Failure(500, "out of order")
-    asking = Asking(server, max_retries=max_retries)
+    asking = Asking(server.api_base, max_retries=max_retries)
     error = asking.failing()
     assert isinstance(error, ModelUnavailableError)
     assert "out of order" in str(error)
@@ -262,7 +267,7 @@ def test_there_are_as_many_attempts_as_the_settings_say_and_no_more(server, max_
 
 def test_the_pause_that_a_provider_asks_for_is_kept(server):
     server.will(Failure(429, headers={"Retry-After": "7"}), Answer("Now."))
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     assert asking.complete().text == "Now."
     assert asking.slept == [7.5]
 
@@ -270,7 +275,7 @@ def test_the_pause_that_a_provider_asks_for_is_kept(server):
 def test_a_pause_until_a_date_is_read_by_the_servers_clock(server):
     date = {"Date": "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2015 07:28:20 GMT"}
     server.will(Failure(503, headers=date), Answer("Now."))
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     assert asking.complete().text == "Now."
     assert asking.slept == [20.5]
 
@@ -278,14 +283,14 @@ def test_a_pause_until_a_date_is_read_by_the_servers_clock(server):
 @pytest.mark.parametrize("given", ["soon", "", "-5", "nan"])
 def test_a_pause_that_makes_no_sense_is_none(server, given):
     server.will(Failure(429, headers={"Retry-After": given}), Answer("Now."))
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     assert asking.complete().text == "Now."
     assert asking.slept == [0.5]
 
 
 def test_a_provider_that_asks_for_a_long_pause_is_not_waited_for(server):
     server.otherwise = Failure(429, "come back later", headers={"Retry-After": str(int(LONGEST_RETRY_AFTER_S) + 1)})
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     error = asking.failing()
     assert isinstance(error, ModelUnavailableError)
     assert "come back later" in str(error)
@@ -294,7 +299,7 @@ def test_a_provider_that_asks_for_a_long_pause_is_not_waited_for(server):
 
 
 def test_an_unreachable_server_is_tried_again_and_unavailable(server):
-    asking = Asking(server, max_retries=2, api_base="http://127.0.0.1:9/v1")
+    asking = Asking("http://127.0.0.1:9/v1", max_retries=2)
     assert isinstance(asking.failing(), ModelUnavailableError)
     assert len(asking.slept) == 2
 
@@ -303,10 +308,10 @@ def test_an_unreachable_server_is_tried_again_and_unavailable(server):
     "action", [Hang(), Drip(), Answer("one two three", stalls_after=2)], ids=["silent", "slow", "stalled"]
 )
 def test_an_answer_that_is_not_whole_in_time_is_given_up(server, action):
-    Asking(server).both()  # the first request of a process loads modules
+    Asking(server.api_base).both()  # the first request of a process loads modules
     server.otherwise = action
     began = time.monotonic()
-    asking = Asking(server, max_retries=0)
+    asking = Asking(server.api_base, max_retries=0)
     ask = asking.stream if isinstance(action, Answer) else asking.complete
     with pytest.raises(ModelUnavailableError, match=r"no complete answer within 1\.5 s"):
         ask(asked(timeout_s=1.5))
@@ -314,23 +319,23 @@ def test_an_answer_that_is_not_whole_in_time_is_given_up(server, action):
 
 
 def test_a_timeout_is_tried_again(server):
-    Asking(server).complete()
+    Asking(server.api_base).complete()
     server.will(Hang(), Answer("Awake."))
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     assert asking.complete(asked(timeout_s=1.5)).text == "Awake."
     assert asking.slept == [0.5]
 
 
 def test_a_stream_that_breaks_before_its_first_piece_is_tried_again(server):
     server.will(Answer("one two three", ends_after=1), Answer("four five"))
-    asking = Asking(server)
-    assert asking.stream()[:-1] == ["four", " five"]
+    asking = Asking(server.api_base)
+    assert asking.stream()[0] == ["four", " five"]
     assert len(asking.slept) == 1
 
 
 def test_a_stream_that_breaks_after_a_piece_is_raised_and_not_tried_again(server):
     server.otherwise = Answer("one two three", ends_after=2)
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     stream = asking.model.stream(asked())
     assert next(stream) == "one"
     with pytest.raises(ModelUnavailableError):
@@ -342,7 +347,7 @@ def test_a_stream_that_breaks_after_a_piece_is_raised_and_not_tried_again(server
 @pytest.mark.parametrize("body", [b"<html>no</html>", b'{"choices": []}', b'{"id": ', b"", b"[]", b"null"])
 def test_a_response_that_makes_no_sense_is_unavailable(server, body):
     server.otherwise = Raw(body)
-    asking = Asking(server, max_retries=0)
+    asking = Asking(server.api_base, max_retries=0)
     for ask in (asking.complete, asking.stream):
         with pytest.raises(ModelUnavailableError):
             ask()
@@ -371,7 +376,7 @@ def test_a_response_that_makes_no_sense_is_unavailable(server, body):
 )
 def test_a_request_that_will_never_be_taken_is_not_repeated_and_says_what_to_do(server, failure, said):
     server.otherwise = failure
-    asking = Asking(server)
+    asking = Asking(server.api_base)
     for ask in (asking.complete, asking.stream):
         with pytest.raises(ModelRequestError) as caught:
             ask()
@@ -381,7 +386,7 @@ def test_a_request_that_will_never_be_taken_is_not_repeated_and_says_what_to_do(
 
 
 def test_an_unknown_model_says_how_to_name_one(server):
-    error = Asking(server, api_base=None).failing(asked(model="gpt-nonsense"))
+    error = Asking(None).failing(asked(model="gpt-nonsense"))
     assert isinstance(error, ModelRequestError)
     assert "such as openai/gpt-4o-mini" in str(error)
     assert server.requests == []
@@ -389,7 +394,9 @@ def test_an_unknown_model_says_how_to_name_one(server):
 
 @pytest.mark.parametrize("model", [None, ""])
 def test_a_request_that_names_no_model_is_refused(server, model):
-    assert isinstance(Asking(server).failing(ChatRequest(model=model, messages=asked().messages)), ModelRequestError)
+    assert isinstance(
+        Asking(server.api_base).failing(ChatRequest(model=model, messages=asked().messages)), ModelRequestError
+    )
 
 
 @pytest.mark.parametrize(
@@ -398,7 +405,7 @@ def test_a_request_that_names_no_model_is_refused(server, model):
 def test_a_missing_key_is_named_by_its_variable(server, monkeypatch, model, variable):
     for name in (variable, "OPENAI_ADMIN_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    asking = Asking(server, api_base=None)
+    asking = Asking(None)
     error = asking.failing(asked(model=model))
     assert isinstance(error, ModelRequestError)
     assert f"no key; set {variable}" in str(error)
@@ -408,7 +415,7 @@ def test_a_missing_key_is_named_by_its_variable(server, monkeypatch, model, vari
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
 def test_the_key_shows_in_no_error(server, status):
     server.otherwise = Failure(status, f"Incorrect API key provided: {KEY}. Header was 'Bearer {KEY}'")
-    asking = Asking(server, max_retries=1)
+    asking = Asking(server.api_base, max_retries=1)
     for ask in (asking.complete, asking.stream):
         with pytest.raises(ModelError) as caught:
             ask()
@@ -421,7 +428,7 @@ def test_the_key_shows_in_no_error(server, status):
 
 def test_the_cause_of_a_failure_is_chained_where_it_shows_no_key(server):
     server.otherwise = Failure(400, "bad field")
-    assert "bad field" in str(Asking(server).failing().__cause__)
+    assert "bad field" in str(Asking(server.api_base).failing().__cause__)
 
 
 # --- litellm's manners -------------------------------------------------------------------------------------
@@ -429,12 +436,12 @@ def test_the_cause_of_a_failure_is_chained_where_it_shows_no_key(server):
 
 def test_nothing_is_printed(server, capfd):
     server.will(Failure(400), Failure(401), Answer("Hello"), Raw(b"{"))
-    asking = Asking(server, max_retries=0)
+    asking = Asking(server.api_base, max_retries=0)
     for _ in range(4):
         with contextlib.suppress(ModelError):
             asking.complete()
     with pytest.raises(ModelRequestError):
-        Asking(server, api_base=None).complete(asked(model="gpt-nonsense"))
+        Asking(None).complete(asked(model="gpt-nonsense"))
     time.sleep(0.2)  # litellm logs on other threads
     assert capfd.readouterr() == ("", "")
 

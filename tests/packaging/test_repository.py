@@ -125,7 +125,6 @@ def test_every_locked_version_is_one_that_pyproject_allows() -> None:
     refused = [
         f"{requirement}: locked is {version}"
         for requirement in _declared()
-        if (version := versions.get(canonicalize_name(requirement.name)))
-        and version not in requirement.specifier
+        if (version := versions.get(canonicalize_name(requirement.name))) and version not in requirement.specifier
     ]
     assert refused == [], "run make lock"

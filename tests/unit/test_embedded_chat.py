@@ -74,6 +74,8 @@ def test_what_was_said_is_quoted_with_its_place(question):
         ("The children planned a party", "What did my kids plan?"),
         ("Je préfère le café", "What about cafe?"),
         ("I was born on 2 May", "When is my birthday?"),
+        ("Я ЛЮБЛЮ ЧАЙ", "люблю ли я чай?"),
+        ("Ｉ ｄｒｉｎｋ ｔｅａ", "What do I drink?"),
     ],
 )
 def test_endings_spelling_accents_and_everyday_synonyms_make_no_difference(statement, question):
@@ -137,12 +139,22 @@ def test_of_statements_about_the_same_thing_the_latest_is_first_and_named_so(ear
     ]
 
 
+def test_a_later_statement_about_something_else_is_no_update():
+    text = answer("My name is Ana", "My cat's name is now Tom", "What is my name?")
+    assert text.startswith('In message 0 you said: "My name is Ana"')
+
+
 @pytest.mark.parametrize(
     "question",
     ["What is my shoe size?", "When is my birthday?", "我的鞋子多大？", "What is your name?"],
 )
 def test_it_says_plainly_when_it_knows_nothing(question):
     assert answer(ANA, question) == NOTHING_FOUND
+
+
+def test_one_common_word_of_a_long_question_is_no_answer():
+    question = "What did the doctor prescribe for my bad knee last spring?"
+    assert answer("Last night was cold", "I like tea", question) == NOTHING_FOUND
 
 
 def test_a_name_that_the_user_gave_the_agent_is_not_the_users():
@@ -265,7 +277,17 @@ def test_an_answer_to_somebody_elses_question_is_found_by_the_question():
 # --- statements and tools ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["I moved to Oslo.", "Book a table", "我喜欢茶", "When I was young I lived in Rome."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I moved to Oslo.",
+        "Book a table",
+        "我叫何晶",
+        "When I was young I lived in Rome.",
+        "Remind me to buy milk",
+        "Tell Bo that I left",
+    ],
+)
 def test_a_statement_is_acknowledged_and_nothing_is_made_up(text):
     assert answer(ANA, text) == NOTED
 
@@ -292,6 +314,19 @@ def test_of_a_long_message_the_passage_that_matters_is_quoted():
     assert quoted in text
 
 
+@pytest.mark.parametrize(
+    "filling", ["x" * 300_000, "rain " * 60_000, "雨" * 300_000, "?! " * 100_000, "\n<a>\n" * 60_000]
+)
+def test_a_huge_text_is_quoted_in_part_and_takes_no_more_than_its_length(filling):
+    stored = message("user", filling)  # as the runtime adds it
+    began = time.process_time()
+    text = answer(
+        message("user", f"{filling} my zebra is {filling}", 0), stored, message("user", "What is my zebra?", 1)
+    )
+    assert time.process_time() - began < 5
+    assert len(text) < 1500
+
+
 def test_a_request_of_200_messages_is_answered_in_a_few_milliseconds():
     words = "garden lemon basil market river stone window letter harbour winter".split()  # noqa: SIM905
     texts = [
@@ -299,12 +334,12 @@ def test_a_request_of_200_messages_is_answered_in_a_few_milliseconds():
         for n in range(200)
     ]
     request = ChatRequest(model=None, messages=tuple(said(*texts, "What did I see on day 77?")))
+    assert texts[77] in EmbeddedChat().complete(request).text
     took = []
     for _ in range(10):
         began = time.process_time()
-        text = EmbeddedChat().complete(request).text
+        EmbeddedChat().complete(request)
         took.append(time.process_time() - began)
-    assert texts[77] in text
     assert min(took) < 0.015, took  # 2 ms on a machine with nothing else to do
 
 

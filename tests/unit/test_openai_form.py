@@ -12,7 +12,7 @@ from perdure.jobs.openai_form import AnswerInParts, openai_messages
 from perdure.storage.text import clean_text
 
 REQUEST = ChatRequest(model="m", messages=(ChatMessage(role="user", content="Hello"),))
-CHARACTERS = st.characters() | st.sampled_from(["\ud83d", "\ude00", "\x00", "😀", "é", "字"])
+CHARACTERS = st.sampled_from(["a", "\ud83d", "\ude00", "\x00", "😀", "字"])
 
 
 def delta(name=None, arguments=None, call_id=None, **index) -> SimpleNamespace:

@@ -160,9 +160,10 @@ def test_a_changed_system_prompt_is_no_other_request():
 def test_a_stream_comes_in_pieces_of_a_few_words():
     text = "  One two three four, five\n\nsix seven eight  "
     *pieces, reply = ScriptedChat().stream(asked(script(Say(text))))
-    assert "".join(pieces) == reply.text == text
+    assert isinstance(reply, ChatReply)
+    assert "".join(map(str, pieces)) == reply.text == text
     assert len(pieces) > 2
-    assert all(1 <= len(piece.split()) <= 3 for piece in pieces)
+    assert all(1 <= len(str(piece).split()) <= 3 for piece in pieces)
 
 
 # --- scripts as names --------------------------------------------------------------------------------------
