@@ -34,7 +34,7 @@ from .records import (
     WorkingState,
 )
 from .replay import replayable
-from .turn_log import TurnLog, TurnReader, checkpoint_key
+from .turn_log import TurnLog, TurnReader, checkpoint_key, opened_turn
 
 TIDY_AT_MOST = 256 * 1024
 """Bytes of write-ahead log; it is read at about 2 MB a second when a file is opened after a crash."""
@@ -203,20 +203,10 @@ class ConversationStore:
     @replayable
     def open_turn(self, *, turn_id: TurnId, owner: TurnOwner, text_digest: str, message: Message, at: datetime) -> Turn:
         """Store a turn with its user message; its first attempt begins with it, where the runtime owns it."""
-        turn = Turn(
-            turn_id=turn_id,
-            state="open",
-            owner=owner,
-            text_digest=text_digest,
-            user_seq=self._messages.next_seq,
-            opened_at=at,
-            attempted_at=at,
-            attempts_begun=1 if owner == "runtime" else 0,
-            attempts_ended=0,
-        )
+        turn = opened_turn(turn_id, owner, text_digest, self._messages.next_seq, at)
+        entry = self._turns.new(turn)
         with self._database.transaction() as transaction:
-            entry = self._turns.write_open(transaction, turn)
-            stored = self._messages.insert(transaction, [message])
+            stored = self._messages.insert_opening(transaction, message, turn)
             fault_point("turn.before_open_commit")
         self._turns.committed(entry)
         self._messages.appended(stored)

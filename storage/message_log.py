@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
 from .database import Database, Transaction, from_stored, to_stored
 from .errors import FileCorruptError, MessageConflictError
-from .records import CallId, CallStatus, Message, MessageId, Role, StoredMessage, TurnId
+from .records import CallId, CallStatus, Message, MessageId, Role, StoredMessage, Turn, TurnId
 from .turn_format import UnreadableStepError, dump_tool_calls, load_tool_calls
 
 CACHED_MESSAGES = 200
@@ -95,12 +96,7 @@ class MessageLog(MessageReader):
         Raises:
             MessageConflictError: An id is taken.
         """
-        stored = [_placed(message, self._next_seq + offset) for offset, message in enumerate(messages)]
-        taken: set[str] = set()
-        for message in stored:
-            if message.message_id in self._seq_of or message.message_id in taken:
-                raise MessageConflictError(message.message_id)
-            taken.add(message.message_id)
+        stored = self._next(messages)
         if stored:
             # Many rows in one statement: thirty take the time of three that come one by one.
             transaction.execute(
@@ -110,6 +106,17 @@ class MessageLog(MessageReader):
                 " unnest(?)",
                 [list(column) for column in zip(*map(_row, stored), strict=True)],
             )
+        return stored
+
+    def insert_opening(self, transaction: Transaction, message: Message, turn: Turn) -> list[StoredMessage]:
+        """Add the user message that opens a turn, as `insert` does; it becomes the turn's, if it was not."""
+        stored = self._next([replace(message, turn_id=turn.turn_id)])
+        transaction.execute(
+            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool_calls, call_id,"
+            " tool_name, status, tokens, created_at, turn_owner, text_digest, opened_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [*_row(stored[0]), turn.owner, turn.text_digest, to_stored(turn.opened_at)],
+        )
         return stored
 
     def appended(self, stored: Sequence[StoredMessage]) -> None:
@@ -148,6 +155,20 @@ class MessageLog(MessageReader):
                 self._trim()
             return page
         return self._newest[start - cached_from : max(end - cached_from, 0)]
+
+    def _next(self, messages: Sequence[Message]) -> list[StoredMessage]:
+        """Messages in the places that they get.
+
+        Raises:
+            MessageConflictError: An id is taken.
+        """
+        stored = [_placed(message, self._next_seq + offset) for offset, message in enumerate(messages)]
+        taken: set[str] = set()
+        for message in stored:
+            if message.message_id in self._seq_of or message.message_id in taken:
+                raise MessageConflictError(message.message_id)
+            taken.add(message.message_id)
+        return stored
 
     def _stored_under(self, message_ids: Sequence[str]) -> dict[str, StoredMessage]:
         places = [self._seq_of[message_id] for message_id in message_ids if message_id in self._seq_of]

@@ -49,6 +49,22 @@ def load_results(body: str) -> tuple[ToolResult, ...]:
         return tuple(_to_result(entry) for entry in data["results"])
 
 
+def dump_attempts(begun: int, ended: int) -> str:
+    """How many attempts have begun and ended, as a checkpoint step."""
+    return _dump({"v": VERSION, "begun": begun, "ended": ended})
+
+
+def load_attempts(body: str) -> tuple[int, int]:
+    """How many attempts had begun and ended with a step.
+
+    Raises:
+        UnreadableStepError: Damaged, or of another version.
+    """
+    data = _load(body)
+    with _garbled("attempts"):
+        return _count(data["begun"]), _count(data["ended"])
+
+
 def dump_tool_calls(calls: tuple[ToolCall, ...]) -> str | None:
     """The calls of an assistant message; None for none."""
     return json.dumps([_call(call) for call in calls], ensure_ascii=False) if calls else None
@@ -182,6 +198,12 @@ def _to_result(entry: Mapping[str, Any]) -> ToolResult:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"text expected, {type(value).__name__} found")
+    return value
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(f"a count expected, {value!r} found")
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
@@ -18,9 +19,11 @@ from .errors import (
 from .records import Checkpoint, ToolResult, ToolRound, Turn, TurnId, TurnOwner, TurnState
 from .turn_format import (
     UnreadableStepError,
+    dump_attempts,
     dump_calls,
     dump_reply,
     dump_results,
+    load_attempts,
     load_calls,
     load_reply,
     load_results,
@@ -30,6 +33,21 @@ from .turn_format import (
 def checkpoint_key(turn_id: TurnId) -> str:
     """The key under which a turn's checkpoint stands."""
     return f"turn:{turn_id}"
+
+
+def opened_turn(turn_id: TurnId, owner: TurnOwner, text_digest: str, user_seq: int, at: datetime) -> Turn:
+    """A turn as it opens: its first attempt begins with it, where the runtime owns it."""
+    return Turn(
+        turn_id=turn_id,
+        state="open",
+        owner=owner,
+        text_digest=text_digest,
+        user_seq=user_seq,
+        opened_at=at,
+        attempted_at=at,
+        attempts_begun=1 if owner == "runtime" else 0,
+        attempts_ended=0,
+    )
 
 
 @dataclass(slots=True)
@@ -45,24 +63,50 @@ class _OpenTurn:
 
 
 class TurnReader:
-    """Reads the rows of `turns`, straight from the file."""
+    """Reads turns straight from the file: ended ones from `turns`, open ones from the messages that open them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def turn(self, turn_id: TurnId) -> Turn | None:
         """A turn's record, or None."""
-        found = self._select(f"{_SELECT} WHERE turn_id = ?", [turn_id])
-        return found[0] if found else None
+        # An open turn may end between two queries, an ended one never opens again: so the open ones come first.
+        opened = (turn for turn in self.open_turns() if turn.turn_id == turn_id)
+        return next(opened, None) or self._ended_turn(turn_id)
 
     def open_turns(self) -> Sequence[Turn]:
         """The turns that have not ended, oldest first."""
-        return self._select(f"{_SELECT} WHERE state = 'open' ORDER BY user_seq")
+        # Attempts come first: those of a turn that ends meanwhile are gone afterwards.
+        attempts = self._database.query(
+            "SELECT checkpoint_key, body, recorded_at FROM turn_checkpoints WHERE kind = 'attempt' ORDER BY step"
+        )
+        turns = {checkpoint_key(turn.turn_id): turn for turn in self._as_opened()}
+        for key, body, recorded_at in attempts:
+            if key in turns:
+                with suppress(UnreadableStepError):  # its checkpoint says so
+                    turns[key] = _with_attempts(turns[key], body, recorded_at)
+        return list(turns.values())
 
-    def _select(self, sql: str, parameters: Sequence[object] = ()) -> list[Turn]:
-        rows = self._database.query(sql, parameters)
+    def _as_opened(self) -> list[Turn]:
+        """The turns that have not ended as they were when they were opened, oldest first."""
+        return [
+            opened_turn(
+                TurnId(cast(str, turn_id)),
+                cast(TurnOwner, owner),
+                cast(str, digest),
+                cast(int, seq),
+                from_stored(cast(datetime, opened_at)),
+            )
+            for turn_id, owner, digest, seq, opened_at in self._database.query(
+                "SELECT turn_id, turn_owner, text_digest, seq, opened_at FROM chat_messages"
+                " WHERE turn_owner IS NOT NULL AND turn_id NOT IN (SELECT turn_id FROM turns) ORDER BY seq"
+            )
+        ]
+
+    def _ended_turn(self, turn_id: TurnId) -> Turn | None:
+        rows = self._database.query(f"{_SELECT_ENDED} WHERE turn_id = ?", [turn_id])
         try:
-            return [to_turn(row) for row in rows]
+            return to_turn(rows[0]) if rows else None
         except UnreadableStepError as error:
             raise FileCorruptError(
                 str(self._database.path), f"a turn's stored reply cannot be read ({error})"
@@ -71,6 +115,8 @@ class TurnReader:
 
 class TurnLog(TurnReader):
     """Writes `turns` and `turn_checkpoints`; as their only writer it keeps the open turns in memory.
+
+    What opens a turn is a message, and `MessageLog` writes it.
 
     Every `write_…` method works within the caller's transaction and returns what the memory of it becomes;
     `committed` takes that over once the transaction is through.
@@ -81,14 +127,14 @@ class TurnLog(TurnReader):
         self._conversation_id = conversation_id
         self._known: set[str] = {cast(str, row[0]) for row in database.query("SELECT turn_id FROM turns")}
         self._open: dict[TurnId, _OpenTurn] = {}
-        for turn in super().open_turns():
-            self._open[turn.turn_id] = self._load(turn)
+        for turn in self._as_opened():
+            self.committed(self._load(turn))
 
     def turn(self, turn_id: TurnId) -> Turn | None:
         """A turn's record, or None."""
         if turn_id in self._open:
             return self._open[turn_id].turn
-        return super().turn(turn_id) if turn_id in self._known else None
+        return self._ended_turn(turn_id) if turn_id in self._known else None
 
     def open_turns(self) -> Sequence[Turn]:
         """The turns that have not ended, oldest first."""
@@ -112,29 +158,14 @@ class TurnLog(TurnReader):
         """Can the whole checkpoint of an open turn be read?"""
         return self._entry(turn_id).unreadable is None
 
-    def write_open(self, transaction: Transaction, turn: Turn) -> _OpenTurn:
-        """Add an open turn.
+    def new(self, turn: Turn) -> _OpenTurn:
+        """What the memory of a turn becomes that is about to be opened.
 
         Raises:
             TurnConflictError: Its id is taken.
         """
         if turn.turn_id in self._known:
             raise TurnConflictError(turn.turn_id)
-        transaction.execute(
-            "INSERT INTO turns (turn_id, state, owner, text_digest, user_seq, opened_at, attempted_at,"
-            " attempts_begun, attempts_ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                turn.turn_id,
-                turn.state,
-                turn.owner,
-                turn.text_digest,
-                turn.user_seq,
-                to_stored(turn.opened_at),
-                to_stored(turn.attempted_at),
-                turn.attempts_begun,
-                turn.attempts_ended,
-            ],
-        )
         return _OpenTurn(turn=turn, touched_at=turn.opened_at, rounds=[])
 
     def write_attempts(
@@ -143,12 +174,9 @@ class TurnLog(TurnReader):
         """Set how many attempts have begun and ended; counts as touching the turn."""
         entry = self._entry(turn_id)
         at = max(entry.turn.attempted_at, at)
-        transaction.execute(
-            "UPDATE turns SET attempts_begun = ?, attempts_ended = ?, attempted_at = ? WHERE turn_id = ?",
-            [begun, ended, to_stored(at), turn_id],
-        )
+        self._write_row(transaction, turn_id, entry.steps, "attempt", dump_attempts(begun, ended), at)
         turn = replace(entry.turn, attempts_begun=begun, attempts_ended=ended, attempted_at=at)
-        return replace(entry, turn=turn, touched_at=max(entry.touched_at, at))
+        return replace(entry, turn=turn, steps=entry.steps + 1, touched_at=max(entry.touched_at, at))
 
     def write_step(
         self,
@@ -179,23 +207,29 @@ class TurnLog(TurnReader):
         return replace(entry, rounds=rounds, steps=steps, touched_at=touched_at)
 
     def write_end(self, transaction: Transaction, turn: Turn) -> None:
-        """Set an open turn's end, and remove its checkpoint."""
+        """Add an open turn's record now that it ends, and remove its checkpoint."""
         entry = self._entry(turn.turn_id)
         transaction.execute(
-            "UPDATE turns SET state = ?, ended_at = ?, attempts_begun = ?, attempts_ended = ?, reply = ?,"
-            " error = ?, absorbed_by = ? WHERE turn_id = ?",
+            "INSERT INTO turns (turn_id, state, owner, text_digest, user_seq, opened_at, attempted_at, ended_at,"
+            " attempts_begun, attempts_ended, reply, error, absorbed_by)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
+                turn.turn_id,
                 turn.state,
+                turn.owner,
+                turn.text_digest,
+                turn.user_seq,
+                to_stored(turn.opened_at),
+                to_stored(turn.attempted_at),
                 to_stored(turn.ended_at) if turn.ended_at else None,
                 turn.attempts_begun,
                 turn.attempts_ended,
                 dump_reply(turn.reply) if turn.reply else None,
                 turn.error,
                 turn.absorbed_by,
-                turn.turn_id,
             ],
         )
-        if entry.steps or entry.unreadable is not None:
+        if entry.steps:
             transaction.execute("DELETE FROM turn_checkpoints WHERE checkpoint_key = ?", [checkpoint_key(turn.turn_id)])
 
     def committed(self, entry: _OpenTurn) -> None:
@@ -240,10 +274,12 @@ class TurnLog(TurnReader):
             entry.steps = cast(int, step) + 1
             at = from_stored(cast(datetime, recorded_at))
             entry.touched_at = max(entry.touched_at, at)
-            if entry.unreadable is not None:
-                continue
             try:
-                if kind == "calls":
+                if kind == "attempt":  # counted behind a damaged step too
+                    entry.turn = _with_attempts(entry.turn, body, recorded_at)
+                elif entry.unreadable is not None:
+                    continue
+                elif kind == "calls":
                     text, calls, usage = load_calls(cast(str, body))
                     entry.rounds.append(ToolRound(text=text, calls=calls, usage=usage, asked_at=at))
                 elif kind == "results":
@@ -251,6 +287,8 @@ class TurnLog(TurnReader):
                 else:
                     raise UnreadableStepError(f"unknown kind of step {kind!r}")
             except UnreadableStepError as error:
+                if entry.unreadable is not None:
+                    continue
                 entry.unreadable, entry.unreadable_step = str(error), cast(int, step)
         return entry
 
@@ -265,7 +303,13 @@ def with_results(rounds: Sequence[ToolRound], results: Sequence[ToolResult]) -> 
     return answered
 
 
-_SELECT = (
+def _with_attempts(turn: Turn, body: object, recorded_at: object) -> Turn:
+    begun, ended = load_attempts(cast(str, body))
+    at = from_stored(cast(datetime, recorded_at))
+    return replace(turn, attempts_begun=begun, attempts_ended=ended, attempted_at=at)
+
+
+_SELECT_ENDED = (
     "SELECT turn_id, state, owner, text_digest, user_seq, opened_at, attempted_at, ended_at, attempts_begun,"
     " attempts_ended, reply, error, absorbed_by FROM turns"
 )

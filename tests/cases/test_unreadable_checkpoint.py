@@ -135,6 +135,47 @@ def test_the_turn_can_be_given_up_or_absorbed_and_nothing_of_it_stays(path: Path
     store.close()
 
 
+def test_attempts_are_counted_behind_the_damage(path: Path) -> None:
+    store = damaged(path, TRUNCATE)
+    store.begin_attempt(turn_id=T1, at=at(9))
+    store.close()
+    store = open_store(path)
+    (counted,) = store.open_turns()
+    assert (counted.attempts_begun, counted.attempted_at) == (2, at(9))
+    assert store.reader().turns.turn(T1) == counted
+    with pytest.raises(CheckpointUnreadableError) as raised:
+        store.checkpoint(T1)
+    assert raised.value.step == 2
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ('{"v":1,"begun":2}', "ended"),
+        ('{"v":1,"begun":2,"ended":-1}', "-1"),
+        ('{"v":1,"begun":true,"ended":0}', "True"),
+        ('{"v":2,"begun":2,"ended":0}', "format version 2"),
+        ('{"v":1,"beg', "damaged JSON"),
+    ],
+)
+def test_an_attempt_that_cannot_be_read_makes_the_checkpoint_unreadable_and_the_count_before_it_stays(
+    path: Path, body: str, problem: str
+) -> None:
+    store = open_store(path)
+    store.begin_attempt(turn_id=T1, at=at(8))
+    store.begin_attempt(turn_id=T1, at=at(9))
+    store.close()
+    store = damaged(path, f"UPDATE turn_checkpoints SET body = '{body}' WHERE step = 5")
+    with pytest.raises(CheckpointUnreadableError, match=problem) as raised:
+        store.checkpoint(T1)
+    assert raised.value.step == 5
+    (counted,) = store.open_turns()
+    assert (counted.attempts_begun, counted.attempted_at) == (2, at(8))
+    assert store.reader().turns.open_turns() == [counted]
+    store.close()
+
+
 def test_another_turn_of_the_conversation_is_not_affected(path: Path) -> None:
     store = damaged(path, TRUNCATE)
     open_turn(store, "t2")

@@ -137,6 +137,35 @@ def test_a_turn_opens_with_its_message_and_with_an_attempt_if_the_runtime_runs_i
     again.close()
 
 
+def test_a_turn_opens_in_one_statement_and_ends_without_an_update(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    execute = Database._execute
+
+    def noting(self: Database, connection: object, sql: str, parameters: Sequence[object] = ()) -> object:
+        sent.append(" ".join(sql.split()[:3]))
+        return execute(self, connection, sql, parameters)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Database, "_execute", noting)
+    open_turn(store, "t1")
+    assert sent == ["INSERT INTO chat_messages"]
+    sent.clear()
+    finish_turn(store, "t1")
+    assert sent == ["BEGIN TRANSACTION", "INSERT INTO chat_messages", "INSERT INTO turns", "COMMIT"]
+
+
+def test_a_turn_keeps_the_time_it_was_opened_beside_the_time_of_its_message(store: ConversationStore) -> None:
+    open_turn(store, "t1", seconds=30, message=a_message("t1/user", turn_id=T1, created_at=at(2)))
+    store = reopened(store)
+    finish_turn(store, "t1", seconds=40)
+    store = reopened(store)
+    turn = store.turn(T1)
+    assert turn is not None
+    assert (turn.opened_at, turn.attempted_at, store.message_at(0).created_at) == (at(30), at(30), at(2))
+    store.close()
+
+
 def test_attempts_are_counted_and_touch_the_turn(store: ConversationStore) -> None:
     open_turn(store, "t1")
     store.end_attempt(turn_id=T1, at=at(10))
@@ -448,6 +477,14 @@ def test_a_reader_sees_what_is_committed_and_the_open_turns(store: ConversationS
         ("t1", at(7), 1),
         ("t2", at(8), 0),
     ]
+    store.begin_attempt(turn_id=T2, at=at(12))
+    store.end_attempt(turn_id=T1, at=at(11))
+    assert [(touched, rounds) for _, touched, rounds in reader.open_turns()] == [(at(11), 1), (at(12), 0)]
+    assert reader.turns.open_turns() == store.open_turns()
+    assert reader.turns.turn(T2) == store.turn(T2)
+    finish_turn(store, "t1")
+    assert reader.turns.turn(T1) == store.turn(T1)
+    assert [turn.turn_id for turn, _, _ in reader.open_turns()] == ["t2"]
     assert [message.message_id for message in reader.messages.of_turn(T2)] == ["t2/user"]
     assert reader.messages.between(0, 0)[0].message_id == "t1/user"
     assert reader.turns.turn(TurnId("t3")) is None

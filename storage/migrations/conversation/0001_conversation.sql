@@ -9,6 +9,8 @@ CREATE TABLE conversation (
     recent_changes VARCHAR NOT NULL
 );
 
+-- The user message of a turn also opens it: its row has `turn_owner`, `text_digest` and `opened_at`, which are
+-- null in every other row. A turn is open as long as `turns` has no row of its `turn_id`.
 CREATE TABLE chat_messages (
     seq BIGINT NOT NULL,
     message_id VARCHAR NOT NULL,
@@ -21,9 +23,13 @@ CREATE TABLE chat_messages (
     tool_name VARCHAR,
     status VARCHAR,
     tokens INTEGER NOT NULL,
-    created_at TIMESTAMP NOT NULL
+    created_at TIMESTAMP NOT NULL,
+    turn_owner VARCHAR,
+    text_digest VARCHAR,
+    opened_at TIMESTAMP
 );
 
+-- Turns that have ended; a row is inserted whole with the turn's end and never changed.
 CREATE TABLE turns (
     turn_id VARCHAR NOT NULL,
     state VARCHAR NOT NULL,
@@ -40,7 +46,8 @@ CREATE TABLE turns (
     absorbed_by VARCHAR
 );
 
--- Append-only while its turn is open; the transaction that ends the turn deletes its rows.
+-- Append-only while its turn is open; the transaction that ends the turn deletes its rows. Besides what was done
+-- there are steps of kind 'attempt', the last of which counts the turn's attempts; its first needs none.
 CREATE TABLE turn_checkpoints (
     checkpoint_key VARCHAR NOT NULL,
     step INTEGER NOT NULL,
