@@ -18,6 +18,7 @@ from ..storage.errors import ClusterUnreachableError, InvalidInputError
 from ..storage.settings import RaySettings
 
 logger = logging.getLogger(__name__)
+TEMP_PREFIX = "perdure-ray-"
 QUIET = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 
 
@@ -28,6 +29,7 @@ class LocalRay:
         self._lock = threading.Lock()
         self._users = 0
         self._temp_dir: Path | None = None
+        self._address: str | None = None
 
     def attach(self, address: str | None, settings: RaySettings) -> None:
         """Attach to the cluster at an address, or to a Ray on this machine, which is started if need be.
@@ -46,6 +48,13 @@ class LocalRay:
             _prepare_environment(address)
             import ray
 
+            if self._users and address != self._address:
+                raise InvalidInputError(
+                    "address",
+                    f"this process is connected to {self._address or 'a Ray of its own'}, and can be to one only",
+                    "close that runtime first, or use another process",
+                )
+            self._address = address
             if ray.is_initialized():
                 pass
             elif address is None:
@@ -61,19 +70,31 @@ class LocalRay:
             self._users -= 1
             if self._users:
                 return
-            import ray
+            self._end()
 
-            ray.shutdown()
-            if self._temp_dir is not None:
-                shutil.rmtree(self._temp_dir, ignore_errors=True)
-                self._temp_dir = None
+    def end_at_exit(self) -> None:
+        """End what a script has left running."""
+        with self._lock:
+            if self._users:
+                self._users = 0
+                self._end()
+
+    def _end(self) -> None:
+        import ray
+
+        ray.shutdown()
+        if self._temp_dir is not None:
+            shutil.rmtree(self._temp_dir, ignore_errors=True)
+            self._temp_dir = None
 
     def _start(self, settings: RaySettings) -> None:
         import ray
 
         temp_dir = settings.temp_dir
         if temp_dir is None:
-            temp_dir = self._temp_dir = Path(tempfile.mkdtemp(prefix="perdure-"))
+            _sweep_temp_dirs()
+            temp_dir = self._temp_dir = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX))
+            (temp_dir / "owner").write_text(str(os.getpid()), encoding="ascii")
         options: dict[str, Any] = {
             **QUIET,
             "include_dashboard": settings.dashboard,
@@ -86,6 +107,28 @@ class LocalRay:
 
 LOCAL_RAY = LocalRay()
 """Ray itself knows one attachment a process, so there is one of these."""
+atexit.register(LOCAL_RAY.end_at_exit)
+
+
+def _sweep_temp_dirs() -> None:
+    """Remove what killed processes of this user have left behind."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{TEMP_PREFIX}*/owner"):
+        try:
+            is_ours, pid = owner.stat().st_uid == os.getuid(), int(owner.read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        if is_ours and not _is_alive(pid):
+            shutil.rmtree(owner.parent, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _join(address: str) -> None:

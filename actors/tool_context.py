@@ -15,8 +15,8 @@ class ToolContext:
     turn_id: str
     call_id: str
     """(turn_id, call_id) is unique: an idempotency key for what the tool does outside."""
-    _opened: list[str] = field(default_factory=list)
-    _closed: list[str] = field(default_factory=list)
+    _opened: list[str] = field(default_factory=list, repr=False)
+    _closed: list[str] = field(default_factory=list, repr=False)
 
     def open_session(self, session_id: str) -> None:
         """Report a browser session that stays open after the call; an interrupted turn is told of it."""

@@ -62,7 +62,7 @@ def run_function(function: Callable[..., Any], call: ToolCall, origin: CallOrigi
         content, has_failed = _text_of(result), False
     except InvalidInputError as error:
         return ToolOutcome(call_id=call.call_id, status="failed", content=str(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the edge: a tool may raise anything
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the edge: a tool may raise anything
         content, has_failed = _failure(error), True
     return ToolOutcome(
         call_id=call.call_id,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from ..storage.errors import InvalidInputError, TurnAbandonedError, TurnNotFoundError, TurnNotOpenError
-from ..storage.records import CallStatus, Reply, ToolCall, ToolResult, Turn, TurnId, Usage
+from ..storage.records import CallId, CallStatus, Reply, ToolCall, ToolResult, Turn, TurnId, Usage
 from ..storage.settings import Settings
-from ..storage.text import clean_text, cut_text
+from ..storage.text import check_text, clean_text, cut_text
 from .chat_model import ChatMessage
 from .clock import Clock
 from .context import build_context, gather_history
@@ -93,32 +94,25 @@ class DriverTurns:
         ids = [call.call_id for call in calls]
         if len(set(ids)) != len(ids):
             raise InvalidInputError("results", "a call_id stands twice in the round", "give each call its own id")
+        now = self._clock.now()
+        results = tuple(self._result(entry, now) for entry in ran)
         for tool_round in self._store.checkpoint(turn_id).rounds:
-            if tool_round.calls == calls:
+            if tool_round.calls == calls and [_told(one) for one in tool_round.results] == [
+                _told(one) for one in results
+            ]:
                 return
             taken = {call.call_id for call in tool_round.calls}.intersection(ids)
             if taken:
                 raise InvalidInputError(
                     "results",
-                    f"call_id {min(taken)!r} belongs to another call of the turn",
+                    f"call_id {min(taken)!r} is stored already, with another call or result",
                     "a call's id is its own within the turn; repeat a round whole, or use new ids",
                 )
-        now = self._clock.now()
         self._store.record_round(
             turn_id=turn_id,
             text=clean_text(text),
             calls=calls,
-            results=tuple(
-                ToolResult(
-                    call_id=entry.call.call_id,
-                    status=entry.status,
-                    preview=cut_text(clean_text(entry.content), self._settings.turn.preview_chars),
-                    sessions_opened=entry.sessions_opened,
-                    sessions_closed=entry.sessions_closed,
-                    finished_at=now,
-                )
-                for entry in ran
-            ),
+            results=results,
             usage=usage,
             at=now,
         )
@@ -131,12 +125,12 @@ class DriverTurns:
             TurnError: It has ended otherwise, or is not there.
         """
         turn = self._known(turn_id)
-        text = clean_text(text)
+        text = check_text(text, "text", self._settings.turn.max_text_chars)
         if turn.state != "open":
             reply = stored_reply(self._store, turn)
             if reply.turn_id == turn_id and reply.text.endswith(text):
                 return reply
-            raise TurnNotOpenError(turn_id, turn.state)
+            raise TurnNotOpenError(turn_id, "finished with another reply")
         now = self._clock.now()
         taken_over = take_over(self._store, turn, turn.opened_at, self._settings.turn)
         rounds = [closed(tool_round, now) for tool_round in self._store.checkpoint(turn_id).rounds]
@@ -172,6 +166,16 @@ class DriverTurns:
         rows = interrupted_rows(self._store, turn_id, now)
         self._store.abandon_turn(turn_id=turn_id, messages=rows, at=now)
 
+    def _result(self, ran: RanCall, at: datetime) -> ToolResult:
+        return ToolResult(
+            call_id=ran.call.call_id,
+            status=ran.status,
+            preview=cut_text(clean_text(ran.content), self._settings.turn.preview_chars),
+            sessions_opened=ran.sessions_opened,
+            sessions_closed=ran.sessions_closed,
+            finished_at=at,
+        )
+
     def _known(self, turn_id: TurnId) -> Turn:
         turn = self._store.turn(turn_id)
         if turn is None:
@@ -185,3 +189,8 @@ class DriverTurns:
         if turn.state != "open":
             raise TurnNotOpenError(turn_id, turn.state)
         return turn
+
+
+def _told(result: ToolResult) -> tuple[CallId, CallStatus, str]:
+    """What makes two results the same."""
+    return result.call_id, result.status, result.preview

@@ -44,6 +44,12 @@ class CallTools:
     calls: tuple[tuple[str, Mapping[str, Any]], ...]
     text: str = ""
 
+    def __post_init__(self) -> None:
+        if not _are_calls(self.calls):
+            raise InvalidInputError(
+                "CallTools.calls", f"{self.calls!r} are no calls", 'give pairs: CallTools((("name", {"argument": 1}),))'
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:
@@ -76,6 +82,12 @@ class Rule:
     """Part of the user's newest message, whatever its case; None: any message."""
     steps: tuple[Step, ...]
     """One for each answer of a turn; pauses and failures come before the answer that follows them."""
+
+    def __post_init__(self) -> None:
+        if not _are_steps(self.steps):
+            raise InvalidInputError(
+                "Rule.steps", f"{self.steps!r} are no steps", 'give a tuple of them: Rule(None, (Say("Hello"),))'
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +257,14 @@ def _checked(value: Any, kind: Any) -> Any:
 
 def _list(value: Any) -> list[Any]:
     return list(_checked(value, list))
+
+
+def _are_calls(given: object) -> bool:
+    return isinstance(given, tuple) and all(
+        isinstance(call, tuple) and len(call) == 2 and isinstance(call[0], str) and isinstance(call[1], Mapping)
+        for call in given
+    )
+
+
+def _are_steps(given: object) -> bool:
+    return isinstance(given, tuple) and all(isinstance(step, Say | CallTools | Pause | FailWith) for step in given)

@@ -187,7 +187,8 @@ class ModelError(PerdureError):
     def __str__(self) -> str:
         text = f"model {self.model!r}: {self.reason}"
         if self.turn_id is not None:
-            text += f"; turn {self.turn_id!r} stays open, sending it again with the same turn_id continues it"
+            when = "" if self.retryable else ", once the cause is put right,"
+            text += f"; turn {self.turn_id!r} stays open, sending it again{when} with the same turn_id continues it"
         return text
 
 

@@ -80,8 +80,10 @@ class _Layer:
         return isinstance(values, dict) and name in values
 
 
-def _nested(values: Mapping[Any, Any], origin: str) -> dict[str, Any]:
+def _nested(values: object, origin: str) -> dict[str, Any]:
     """The mapping as plain dictionaries of sections."""
+    if not isinstance(values, Mapping):
+        raise SettingsError("settings", f"a {type(values).__name__} was given (from {origin})", "give sections by name")
     for section, content in values.items():
         if section in _SECTIONS and not isinstance(content, Mapping):
             raise SettingsError(

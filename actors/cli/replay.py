@@ -21,6 +21,7 @@ from rich.text import Text
 from ...jobs.conversation import ImportedMessage
 from ...storage.errors import InvalidInputError
 from ...storage.settings_sources import read_settings
+from ...storage.text import storable_id
 from ..client.runtime import Runtime, connect, default_data_dir
 from .transcript import TranscriptMessage, read_transcript
 
@@ -81,6 +82,7 @@ class Replay:
     def _check(self, progress: _Progress, interruption: _Interruption) -> None:
         """Read the whole file, and count its messages."""
         settings = read_settings(self._chosen_dir)
+        storable_id(self.agent, "--agent")
         for entry in self._entries(settings.turn.max_text_chars):
             interruption.check()
             progress.in_file[entry.conversation] += 1

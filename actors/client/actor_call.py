@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...storage.errors import CallTimeoutError, InternalError, PerdureError
+from ...storage.errors import CallTimeoutError, InternalError, InvalidInputError, PerdureError
 from .gate import Gate
 from .lane import SUBMITTED_AT
 
@@ -21,6 +21,8 @@ class Deadline:
     """When a call has to be answered, counted from when it was made."""
 
     def __init__(self, call: str, timeout_s: float | None, turn_id: str | None = None) -> None:
+        if timeout_s is not None and not _is_time_limit(timeout_s):
+            raise InvalidInputError("timeout_s", f"{timeout_s!r} is no time limit", "give seconds above 0, or None")
         self._call = call
         self._timeout_s = timeout_s
         self._turn_id = turn_id
@@ -124,6 +126,10 @@ class ActorLink:
             # The name was freed between Ray's look-up and its use: the actor is just ending.
             time.sleep(FIRST_BACKOFF_S)
             return self._locate()
+
+
+def _is_time_limit(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and given > 0
 
 
 def pause(backoff_s: float, deadline: Deadline) -> float:

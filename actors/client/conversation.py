@@ -216,6 +216,8 @@ def checked_messages(
     Raises:
         InvalidInputError: One cannot be used; the error names its place.
     """
+    if not isinstance(messages, Iterable):
+        raise InvalidInputError("messages", f"a {type(messages).__name__} was given", "give a list of messages")
     return identified([_imported(entry, f"messages[{place}]", max_chars) for place, entry in enumerate(messages)])
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 from ...jobs.context import check_system_prompt
 from ...jobs.scripted_chat import Script, script_to_name
+from ...storage.agent_options import AgentOptions
 from ...storage.data_directory import DataDirectory
 from ...storage.directory_store import AgentRecord, ConversationRecord
 from ...storage.errors import InvalidInputError, RuntimeClosedError
@@ -34,6 +36,10 @@ Result = TypeVar("Result")
 CLOSE_WAIT_S = 5.0
 CALL_THREADS = 64
 """Calls that wait for an answer at a time; further ones queue."""
+
+
+_CODE: dict[tuple[str, AgentName], dict[str, bytes]] = {}
+"""By data directory and agent: functions of this script or notebook that were given as tools."""
 
 
 class Unset:
@@ -139,11 +145,13 @@ class Runtime:
         if not isinstance(memory, Unset):
             given["memory"] = _checked_memory(memory)
         if not isinstance(tools, Unset):
+            if not isinstance(tools, Iterable):
+                raise InvalidInputError("tools", f"a {type(tools).__name__} was given", "give a list of functions")
             functions = by_name(tuple(as_tool(entry) for entry in tools))
             given["tools"] = tuple(entry.record for entry in functions.values())
         key = AgentName(storable_id(name, "name"))
         record, options = self.directory_call("open_agent", key, given, timeout_s=timeout_s)
-        code = {tool_name: code for tool_name, entry in functions.items() if (code := entry.code) is not None}
+        code = self._code_of(key, functions, options)
         return Agent(
             self,
             AgentSnapshot(name=key, agent_id=record.agent_id, version=record.version, options=options, code=code),
@@ -162,6 +170,22 @@ class Runtime:
         key = None if agent is None else AgentName(storable_id(agent, "agent"))
         found = self.directory_call("conversations", key, limit, offset, timeout_s=timeout_s)
         return cast("Sequence[ConversationRecord]", found)
+
+    def _code_of(
+        self, name: AgentName, functions: Mapping[str, Tool[..., Any]], options: AgentOptions
+    ) -> dict[str, bytes]:
+        """Pickled functions of tools that have no importable place; this process keeps what it was given."""
+        known = _CODE.setdefault((str(self.place.data_dir), name), {})
+        known.update({tool: code for tool, entry in functions.items() if (code := entry.code) is not None})
+        return {record.name: known[record.name] for record in options.tools if record.name in known}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Let go of everything. Calls under way raise `RuntimeClosedError`; their turns continue when repeated."""

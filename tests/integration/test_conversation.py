@@ -11,6 +11,7 @@ import time
 import pytest
 
 from perdure.actors import ToolContext, tool
+from perdure.actors.client.runtime import _CODE
 from perdure.actors.testing import CallTools, FailWith, Pause, Rule, Say, Script
 from perdure.storage.errors import (
     CallTimeoutError,
@@ -20,6 +21,7 @@ from perdure.storage.errors import (
     TurnAbandonedError,
     TurnConflictError,
     TurnInProgressError,
+    TurnNotOpenError,
 )
 
 from . import tools
@@ -181,7 +183,13 @@ def test_a_driver_runs_a_loop_of_its_own(runtime, name):
     os.kill(chat.inspect().pid, signal.SIGKILL)
     again = chat.begin_turn("Book a table", turn_id="mine")
     assert again.messages == turn.messages
+    with pytest.raises(InvalidInputError, match="'c1' is stored already, with another call or result"):
+        turn.record_tool_round([{"name": "book", "arguments": {"n": 2}, "result": "table 5", "call_id": "c1"}])
+    with pytest.raises(InvalidInputError, match="text"):
+        turn.finish(" ")
     reply = turn.finish("Booked")
+    with pytest.raises(TurnNotOpenError, match="finished with another reply"):
+        turn.finish("Sold out")
     assert (reply.text, turn.finish("Booked")) == ("Hm.\n\nBooked", reply)
     assert chat.begin_turn("Book a table", turn_id="mine").reply == reply
     chat.begin_turn("Never mind", turn_id="given up").abandon()
@@ -250,6 +258,8 @@ def test_a_function_of_a_script_travels_with_the_call_and_is_unavailable_without
     model = script(CallTools((("local_tool", {"times": 1}),)), Say("{result}"))
     chat = runtime.agent(name, model=model, tools=[local_tool]).conversation("c")
     assert secret in chat.send("Go").text
+    assert secret in runtime.agent(name).conversation("again").send("Go").text  # this process knows it
+    _CODE.clear()  # as in another process
     revived = runtime.agent(name).conversation("c")
     assert "ToolUnavailableError" in revived.send("Go on").text
 
@@ -345,6 +355,19 @@ def test_an_agents_options_are_kept_by_name_and_only_those_given_change(runtime,
     assert again.options.system_prompt == "Be kind."
     assert [record.name for record in again.options.tools] == ["raises"]
     assert again.options.tools[0].reference == "tests.integration.tools:raises"
+
+
+def test_arguments_of_the_wrong_kind_are_refused_by_name(runtime, name):
+    agent = runtime.agent(name, model=script(Say("ok")))
+    chat = agent.conversation("c")
+    with pytest.raises(InvalidInputError, match="tools: a Tool was given"):
+        runtime.agent(name, tools=tools.raises)
+    with pytest.raises(InvalidInputError, match="messages: a NoneType was given"):
+        chat.import_messages(None)
+    for limit in ("5", -1, 0, True):
+        with pytest.raises(InvalidInputError, match="timeout_s"):
+            chat.send("x", timeout_s=limit)
+    assert chat.history() == []
 
 
 def test_two_threads_and_two_handles_share_a_conversation_without_losing_a_turn(runtime, name):

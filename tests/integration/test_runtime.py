@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -165,3 +167,29 @@ def test_calls_that_wait_when_the_runtime_closes_are_told_so(tmp_path):
         """
     done = run_script(body, tmp_path / "data")
     assert (done.returncode, done.stdout.split()) == (0, ["closed", "closed"]), done.stderr
+
+
+def test_a_driver_that_forgets_to_close_or_is_killed_leaves_no_directory_behind(tmp_path):
+    body = """
+        import os, signal, sys, tempfile
+        tempfile.tempdir = sys.argv[2]
+        from perdure.actors import connect
+        runtime = connect(sys.argv[1])
+        if sys.argv[3] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    temp = Path(tempfile.mkdtemp(prefix="pd-"))  # short: sockets live below it
+    try:
+        killed = run_script(body, tmp_path / "data", str(temp), "killed")
+        assert killed.returncode == -9
+        assert list(temp.glob("perdure-ray-*"))
+        forgetful = run_script(body, tmp_path / "data", str(temp), "forgets")
+        assert forgetful.returncode == 0, forgetful.stderr
+        assert list(temp.glob("perdure-ray-*")) == []
+    finally:
+        shutil.rmtree(temp, ignore_errors=True)
+
+
+def test_an_address_beside_a_ray_of_ones_own_is_refused(runtime):
+    with pytest.raises(InvalidInputError, match="close that runtime first"):
+        connect(runtime.place.data_dir, address="auto")

@@ -242,7 +242,6 @@ def test_a_malformed_name_is_refused(name):
     [
         Script((Rule(None, (CallTools((("a", {"b": object()}),)),)),)),
         Script((Rule(None, (CallTools((("a", {"b": float("nan")}),)),)),)),
-        Script((Rule(None, ("say it",)),)),  # type: ignore[arg-type]
         Script((Rule(None, (Say(3),)),)),  # type: ignore[arg-type]
         Script((Rule(None, (Pause(-1),)),)),
     ],
@@ -264,3 +263,17 @@ def test_the_newest_result_is_filled_in_with_or_without_its_tags():
     assert ScriptedChat().complete(asked(steps, *messages)).text == "second"
     messages[-1] = ChatMessage(role="tool", content="bare", call_id=CallId("call_0_1"))
     assert ScriptedChat().complete(asked(steps, *messages)).text == "bare"
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Rule("x", ("ok",)), "Rule.steps"),  # type: ignore[arg-type]
+        (lambda: Rule("x", Say("ok")), "Rule.steps"),  # type: ignore[arg-type]
+        (lambda: CallTools(("hold_seat", {"seat": 1})), "CallTools.calls"),  # type: ignore[arg-type]
+        (lambda: CallTools((("hold_seat", "14C"),)), "CallTools.calls"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_script_put_together_wrongly_is_refused_where_it_is_made(make, named: str) -> None:
+    with pytest.raises(InvalidInputError, match=named):
+        make()
