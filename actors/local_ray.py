@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..storage.errors import ClusterUnreachableError, InvalidInputError
+from ..storage.liveness import is_running
 from ..storage.settings import RaySettings
 
 logger = logging.getLogger(__name__)
@@ -117,18 +118,8 @@ def _sweep_temp_dirs() -> None:
             is_ours, pid = owner.stat().st_uid == os.getuid(), int(owner.read_text(encoding="ascii"))
         except (OSError, ValueError):
             continue
-        if is_ours and not _is_alive(pid):
+        if is_ours and not is_running(pid):
             shutil.rmtree(owner.parent, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _join(address: str) -> None:

@@ -12,9 +12,9 @@ from ..storage.settings import Settings
 from ..storage.text import clean_text, cut_text
 from .chat_model import ToolSpec
 from .clock import Clock
+from .passages import UNKNOWN_RESULT
 from .tool_runner import CallOrigin, ToolOutcome, ToolRunner
 from .turn_events import ToolFinished, ToolStarted
-from .turn_rows import UNKNOWN
 from .turn_store import TurnStore
 from .working_tools import WORKING_TOOLS, run_working_tool
 
@@ -90,7 +90,7 @@ class ToolRounds:
         open_calls = [call for tool_round in self.rounds for call in tool_round.unfinished]
         again = [call for call in open_calls if may_run and self._is_idempotent(call.name)]
         lost = [
-            ToolOutcome(call_id=call.call_id, status="unknown", content=UNKNOWN)
+            ToolOutcome(call_id=call.call_id, status="unknown", content=UNKNOWN_RESULT)
             for call in open_calls
             if call not in again
         ]

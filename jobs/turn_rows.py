@@ -8,10 +8,8 @@ from datetime import datetime
 
 from ..storage.records import CallSummary, Message, MessageId, ToolResult, ToolRound, TurnId
 from ..storage.tokens import estimate_message_tokens
+from .passages import UNKNOWN_RESULT
 from .turn_store import TurnStore
-
-UNKNOWN = "It was started, and no result was recorded: it may have happened."
-
 
 TURN_MESSAGE = "turn:"
 """How the ids of turns' own messages begin; no other message's id does."""
@@ -25,7 +23,7 @@ def turn_message_id(turn_id: TurnId, which: str) -> MessageId:
 def unknown_results(tool_round: ToolRound, at: datetime) -> tuple[ToolResult, ...]:
     """Results that close calls of which nobody can tell whether they happened."""
     return tuple(
-        ToolResult(call_id=call.call_id, status="unknown", preview=UNKNOWN, finished_at=at)
+        ToolResult(call_id=call.call_id, status="unknown", preview=UNKNOWN_RESULT, finished_at=at)
         for call in tool_round.unfinished
     )
 

@@ -12,6 +12,7 @@ import duckdb
 
 from .database_errors import errors_naming
 from .errors import FileCorruptError
+from .liveness import is_running
 from .schema import Migration, migrate, migrations
 
 BLOCK_SIZE = 16384
@@ -240,18 +241,11 @@ def _remove_leftovers(path: Path) -> None:
     prefix = f".{path.name}."
     for entry in os.scandir(path.parent):
         pid = entry.name.removeprefix(prefix).removesuffix(".wal")
-        if entry.name.startswith(prefix) and pid.isdecimal() and not _is_alive(int(pid)):
+        if not (entry.name.startswith(prefix) and pid.isdecimal()):
+            continue
+        is_of_an_earlier_process = int(pid) == os.getpid()  # a number is given again one day
+        if is_of_an_earlier_process or not is_running(int(pid)):
             Path(entry.path).unlink(missing_ok=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return pid != os.getpid()  # a leftover under our own number is an earlier process's
 
 
 def _size(path: Path) -> int:

@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ...storage.errors import PerdureError
+from ...storage.liveness import is_running
 from ...storage.records import Reply, StoredMessage
 from ..client.conversation import ConversationHandle
 from ..client.runtime import Runtime, connect
@@ -98,7 +99,7 @@ class _Demo:
         narrator.say("The runtime is closed, and its Ray has ended with all processes.")
         narrator.claim(
             f"process {before.pid}, which held the conversation, is gone",
-            _wait_until(lambda: not _is_running(before.pid)),
+            _wait_until(lambda: not is_running(before.pid)),
             "it still runs",
         )
         began = time.monotonic()
@@ -245,20 +246,6 @@ class _Narrator:
             self._console.print(Padding(text, (0, 0, 0, 3)))
         else:
             self._console.print(Text("   ").append_text(text))
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return not Path("/proc/self").exists()  # gone meanwhile, or a system without /proc
-    return state != "Z"  # a dead process that nobody has asked after yet
 
 
 def _wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
