@@ -34,6 +34,7 @@ from perdure.storage.records import (
     Usage,
 )
 
+from .instant_model import NAME as INSTANT
 from .report import Figure, report
 from .tools import instant
 
@@ -167,7 +168,7 @@ def dormant_bytes(path: Path, words: Words) -> int:
 
 def send_times(runtime: Runtime, words: Words, n: int, raw: RawDisk) -> tuple[list[float], list[float]]:
     """Times of a whole `send` without tools, and of the raw disk in between."""
-    chat = runtime.agent("sender", model=Script((Rule(None, (Say(words.text(200)),)),))).conversation("c")
+    chat = runtime.agent("sender", model=INSTANT).conversation("c")
     for _ in range(10):
         chat.send(words.text(200))
     sends, syncs = [], []
