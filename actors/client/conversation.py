@@ -89,7 +89,7 @@ class ConversationHandle:
                     self._link, self._caller, key, text, deadline=Deadline("stream", deadline_s, key)
                 )
 
-        self._lane.submit(lambda: stream.feed(events))
+        stream.run_in(self._lane, events)
         return stream
 
     @ordered_call

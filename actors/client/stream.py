@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 
 from ...jobs.turn_events import TextPiece, TurnEvent, TurnFinished
 from ...jobs.turn_events import ToolFinished as TurnToolFinished
 from ...jobs.turn_events import ToolStarted as TurnToolStarted
 from .actor_call import FIRST_BACKOFF_S, ActorLink, Deadline, cause_of, pause
 from .events import Event, Finished, ToolFinished, ToolStarted
+from .lane import Lane
 from .splice import TextSplicer
 
 
@@ -24,6 +25,10 @@ class TurnStream:
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._is_over = False
 
+    def run_in(self, lane: Lane, events: Callable[[], Iterator[Event]]) -> None:
+        """Run the turn when its lane comes to it; if it never does, whoever iterates is told why."""
+        lane.submit(lambda: self.feed(events)).add_done_callback(self._pass_on_refusal)
+
     def feed(self, events: Callable[[], Iterator[Event]]) -> None:
         """Run the turn, and hand its events to whoever iterates."""
         try:
@@ -32,6 +37,11 @@ class TurnStream:
             self._events.put(None)
         except BaseException as error:  # noqa: BLE001 - belongs to whoever iterates
             self._events.put(error)
+
+    def _pass_on_refusal(self, ran: Future[None]) -> None:
+        refusal = ran.exception()  # `feed` itself raises nothing
+        if refusal is not None:
+            self._events.put(refusal)
 
     def __iter__(self) -> TurnStream:
         return self
