@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Literal
 
 from ..storage.errors import InvalidInputError
@@ -168,7 +170,7 @@ def _shortened(passages: list[Passage], room: int) -> list[Passage]:
 
 def _context(*parts: tuple[PartName, Sequence[Passage]]) -> Context:
     built = tuple(
-        ContextPart(name=name, messages=tuple(one.message for one in passages), tokens=tokens_of(passages))
+        ContextPart(name=name, messages=tuple(map(attrgetter("message"), passages)), tokens=tokens_of(passages))
         for name, passages in parts
     )
-    return Context(parts=built, messages=tuple(message for part in built for message in part.messages))
+    return Context(parts=built, messages=tuple(chain.from_iterable(part.messages for part in built)))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 
 from ..storage.settings import ContextSettings
 from .history import GatheredHistory, Group, leading
@@ -42,14 +44,14 @@ def fit_history(gathered: GatheredHistory, room: int, settings: ContextSettings)
     head_room = int(room * settings.head_share)
     first, newest = _apart(gathered, rest, head_room, settings.head_messages)
     head = _fit_head(first, head_room)
-    rest -= _tokens(head)
+    rest -= tokens_of(head)
     tail = _fit_tail(newest, rest)
     note: list[Passage] = []
     if _hidden_count(gathered, [*head, *tail]):
         tail = _fit_tail(newest, rest - _gap_note(gathered.message_count).tokens)
         hidden = _hidden_count(gathered, [*head, *tail])
         note = [_gap_note(hidden)] if hidden else []
-        if tokens_of(note) + _tokens(tail) > rest:
+        if tokens_of(note) + tokens_of(tail) > rest:
             note = []
     elif gathered.is_whole:
         head, tail = _first_in_head([*head, *tail], len(head), head_room, settings.head_messages)
@@ -66,7 +68,7 @@ def _apart(
     first = leading(newest, head_messages)
     for count in range(len(first)):
         head = _fit_head(first[:count], head_room)
-        if len(_fit_tail(newest[count:], rest - _tokens(head))) == len(newest) - count:
+        if len(_fit_tail(newest[count:], rest - tokens_of(head))) == len(newest) - count:
             return first[:count], newest[count:]
     return first, newest[len(first) :]
 
@@ -76,7 +78,7 @@ def _first_in_head(
 ) -> tuple[list[Group], list[Group]]:
     """A conversation shown from its start: the first messages count as head while they fit its share."""
     most = len(leading(shown, head_messages))
-    while counted < most and _tokens(shown[: counted + 1]) <= head_room:
+    while counted < most and tokens_of(shown[: counted + 1]) <= head_room:
         counted += 1
     return shown[:counted], shown[counted:]
 
@@ -93,6 +95,8 @@ def _fit_head(groups: Sequence[Group], room: int) -> list[Group]:
 
 def _fit_tail(groups: Sequence[Group], room: int) -> list[Group]:
     """The newest messages whole; the first that is larger than all the room is cut to what is left of it."""
+    if tokens_of(groups) <= room:
+        return list(groups)
     tail: list[Group] = []
     rest = room
     for group in reversed(groups):
@@ -137,7 +141,7 @@ def _gap_note(count: int) -> Passage:
 
 def _hidden_count(gathered: GatheredHistory, shown: Sequence[Group]) -> int:
     """How many messages are neither shown nor covered by an overlay."""
-    seqs = [seq for group in shown for seq in group.seqs]
+    seqs = list(chain.from_iterable(map(attrgetter("seqs"), shown)))
     covered = shown_and_covered = 0
     reached = -1
     for overlay, _ in gathered.overlays:
@@ -149,9 +153,5 @@ def _hidden_count(gathered: GatheredHistory, shown: Sequence[Group]) -> int:
     return max(0, gathered.message_count - len(seqs) - (covered - shown_and_covered))
 
 
-def _tokens(groups: Sequence[Group]) -> int:
-    return sum(group.tokens for group in groups)
-
-
 def _flat(groups: Sequence[Group]) -> tuple[Passage, ...]:
-    return tuple(one for group in groups for one in group.passages)
+    return tuple(chain.from_iterable(map(attrgetter("passages"), groups)))
