@@ -296,34 +296,43 @@ class ConversationStore:
         absorbed: Sequence[TurnId] = (),
         at: datetime,
     ) -> None:
-        """Store a turn's messages and reply; its checkpoint goes, and turns it took over end as abandoned."""
+        """Store a turn's messages and reply; its checkpoint goes, and turns it took over end as abandoned.
+
+        Args:
+            messages: The last is the reply; its row says how the turn ended.
+        """
         finished = replace(self.require_open(turn_id), state="finished", ended_at=at, reply=reply)
-        ends = [finished] + [
+        taken_over = [
             replace(self.require_open(broken), state="abandoned", ended_at=at, absorbed_by=turn_id)
             for broken in absorbed
         ]
-        self._end(ends, messages, "turn.before_finish_commit")
+        with self._database.transaction() as transaction:
+            stored = self._messages.insert_ending(transaction, messages, finished)
+            for turn in (finished, *taken_over):
+                self._turns.write_end(transaction, turn)
+            fault_point("turn.before_finish_commit")
+        self._ended([finished, *taken_over], stored)
 
     @replayable
     def fail_turn(self, *, turn_id: TurnId, error: str, messages: Sequence[Message], at: datetime) -> None:
         """End a turn for good, without a reply."""
         failed = replace(self.require_open(turn_id), state="failed", ended_at=at, error=error)
-        self._end([failed], messages)
+        self._end_unanswered(failed, messages)
 
     @replayable
     def abandon_turn(self, *, turn_id: TurnId, messages: Sequence[Message], at: datetime) -> None:
         """End a turn that was given up."""
         abandoned = replace(self.require_open(turn_id), state="abandoned", ended_at=at)
-        self._end([abandoned], messages)
+        self._end_unanswered(abandoned, messages)
 
-    def _end(self, ends: Sequence[Turn], messages: Sequence[Message], before_commit: str | None = None) -> None:
+    def _end_unanswered(self, turn: Turn, messages: Sequence[Message]) -> None:
         with self._database.transaction() as transaction:
             stored = self._messages.insert(transaction, messages)
-            for turn in ends:
-                self._turns.write_end(transaction, turn)
-            if before_commit:
-                fault_point(before_commit)
-        for turn in ends:
+            self._turns.write_end(transaction, turn)
+        self._ended([turn], stored)
+
+    def _ended(self, turns: Sequence[Turn], stored: Sequence[StoredMessage]) -> None:
+        for turn in turns:
             self._turns.ended(turn.turn_id)
         self._messages.appended(stored)
 

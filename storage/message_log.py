@@ -10,7 +10,7 @@ from typing import cast
 from .database import Database, Transaction, from_stored, to_stored
 from .errors import FileCorruptError, MessageConflictError
 from .records import CallId, CallStatus, Message, MessageId, Role, StoredMessage, Turn, TurnId
-from .turn_format import UnreadableStepError, dump_tool_calls, load_tool_calls
+from .turn_format import UnreadableStepError, dump_end, dump_tool_calls, load_tool_calls
 
 CACHED_MESSAGES = 200
 CACHED_CHARS = 2_000_000
@@ -97,26 +97,20 @@ class MessageLog(MessageReader):
             MessageConflictError: An id is taken.
         """
         stored = self._next(messages)
-        if stored:
-            # Many rows in one statement: thirty take the time of three that come one by one.
-            transaction.execute(
-                "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool_calls,"
-                " call_id, tool_name, status, tokens, created_at) SELECT unnest(?), unnest(?), unnest(?),"
-                " unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
-                " unnest(?)",
-                [list(column) for column in zip(*map(_row, stored), strict=True)],
-            )
+        _write(transaction, [_row(message) for message in stored])
         return stored
 
     def insert_opening(self, transaction: Transaction, message: Message, turn: Turn) -> list[StoredMessage]:
         """Add the user message that opens a turn, as `insert` does; it becomes the turn's, if it was not."""
         stored = self._next([replace(message, turn_id=turn.turn_id)])
-        transaction.execute(
-            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool_calls, call_id,"
-            " tool_name, status, tokens, created_at, turn_owner, text_digest, opened_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [*_row(stored[0]), turn.owner, turn.text_digest, to_stored(turn.opened_at)],
-        )
+        _write(transaction, [_row(stored[0], opened=turn)])
+        return stored
+
+    def insert_ending(self, transaction: Transaction, messages: Sequence[Message], turn: Turn) -> list[StoredMessage]:
+        """Add messages as `insert` does; the last is the reply that ends a turn, and becomes the turn's."""
+        *before, reply = messages
+        stored = self._next([*before, replace(reply, turn_id=turn.turn_id)])
+        _write(transaction, [*map(_row, stored[:-1]), _row(stored[-1], ended=turn)])
         return stored
 
     def appended(self, stored: Sequence[StoredMessage]) -> None:
@@ -231,7 +225,26 @@ def to_message(row: tuple[object, ...]) -> StoredMessage:
     )
 
 
-def _row(message: StoredMessage) -> tuple[object, ...]:
+def _write(transaction: Transaction, rows: Sequence[tuple[object, ...]]) -> None:
+    if len(rows) == 1:
+        transaction.execute(
+            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool_calls, call_id,"
+            " tool_name, status, tokens, created_at, turn_owner, text_digest, opened_at, turn_end)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows[0],
+        )
+    elif rows:
+        # Many rows in one statement: thirty take the time of three that come one by one.
+        transaction.execute(
+            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool_calls, call_id,"
+            " tool_name, status, tokens, created_at, turn_owner, text_digest, opened_at, turn_end)"
+            " SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
+            " unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)",
+            [list(column) for column in zip(*rows, strict=True)],
+        )
+
+
+def _row(message: StoredMessage, *, opened: Turn | None = None, ended: Turn | None = None) -> tuple[object, ...]:
     return (
         message.seq,
         message.message_id,
@@ -245,6 +258,10 @@ def _row(message: StoredMessage) -> tuple[object, ...]:
         message.status,
         message.tokens,
         to_stored(message.created_at),
+        opened.owner if opened else None,
+        opened.text_digest if opened else None,
+        to_stored(opened.opened_at) if opened else None,
+        dump_end(ended) if ended else None,
     )
 
 

@@ -1,14 +1,16 @@
-"""How checkpoints and replies stand in the file: JSON with a version, read back strictly."""
+"""How checkpoints and the ends of turns stand in the file: JSON with a version, read back strictly."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast, get_args
 
-from .records import CallId, CallStatus, CallSummary, Reply, ToolCall, ToolResult, TurnId, Usage
+from .database import from_stored, to_stored
+from .records import CallId, CallStatus, CallSummary, Reply, ToolCall, ToolResult, Turn, TurnId, TurnState, Usage
 
 VERSION = 1
 
@@ -82,45 +84,43 @@ def load_tool_calls(text: str | None) -> tuple[ToolCall, ...]:
         return tuple(_to_call(call) for call in json.loads(text))
 
 
-def dump_reply(reply: Reply) -> str:
-    """A finished turn's reply."""
+def dump_end(turn: Turn) -> str:
+    """How a turn ended: all of its record that its opening does not say."""
+    if turn.ended_at is None:
+        raise ValueError(f"turn {turn.turn_id!r} has not ended")
     return _dump(
         {
             "v": VERSION,
-            "turn": reply.turn_id,
-            "text": reply.text,
-            "calls": [
-                {"id": call.call_id, "name": call.name, "arguments": call.arguments, "status": call.status}
-                for call in reply.tool_calls
-            ],
-            "usage": _usage(reply.usage),
-            "resumed": reply.resumed,
+            "state": turn.state,
+            "at": to_stored(turn.ended_at).isoformat(),
+            "attempted": to_stored(turn.attempted_at).isoformat(),
+            "begun": turn.attempts_begun,
+            "ended": turn.attempts_ended,
+            "reply": _reply(turn.reply) if turn.reply else None,
+            "error": turn.error,
+            "absorbed_by": turn.absorbed_by,
         }
     )
 
 
-def load_reply(body: str) -> Reply:
-    """A stored reply.
+def load_end(opened: Turn, body: str) -> Turn:
+    """The turn as it ended.
 
     Raises:
         UnreadableStepError: Damaged, or of another version.
     """
     data = _load(body)
-    with _garbled("reply"):
-        return Reply(
-            turn_id=TurnId(_text(data["turn"])),
-            text=_text(data["text"]),
-            tool_calls=tuple(
-                CallSummary(
-                    call_id=CallId(_text(call["id"])),
-                    name=_text(call["name"]),
-                    arguments=_text(call["arguments"]),
-                    status=_status(call["status"]),
-                )
-                for call in data["calls"]
-            ),
-            usage=_to_usage(data["usage"]),
-            resumed=bool(data["resumed"]),
+    with _garbled("end"):
+        return replace(
+            opened,
+            state=_state(data["state"]),
+            ended_at=from_stored(datetime.fromisoformat(data["at"])),
+            attempted_at=from_stored(datetime.fromisoformat(data["attempted"])),
+            attempts_begun=_count(data["begun"]),
+            attempts_ended=_count(data["ended"]),
+            reply=_to_reply(data["reply"]) if data["reply"] is not None else None,
+            error=_text(data["error"]) if data["error"] is not None else None,
+            absorbed_by=TurnId(_text(data["absorbed_by"])) if data["absorbed_by"] is not None else None,
         )
 
 
@@ -195,6 +195,37 @@ def _to_result(entry: Mapping[str, Any]) -> ToolResult:
     )
 
 
+def _reply(reply: Reply) -> dict[str, object]:
+    return {
+        "turn": reply.turn_id,
+        "text": reply.text,
+        "calls": [
+            {"id": call.call_id, "name": call.name, "arguments": call.arguments, "status": call.status}
+            for call in reply.tool_calls
+        ],
+        "usage": _usage(reply.usage),
+        "resumed": reply.resumed,
+    }
+
+
+def _to_reply(data: Mapping[str, Any]) -> Reply:
+    return Reply(
+        turn_id=TurnId(_text(data["turn"])),
+        text=_text(data["text"]),
+        tool_calls=tuple(
+            CallSummary(
+                call_id=CallId(_text(call["id"])),
+                name=_text(call["name"]),
+                arguments=_text(call["arguments"]),
+                status=_status(call["status"]),
+            )
+            for call in data["calls"]
+        ),
+        usage=_to_usage(data["usage"]),
+        resumed=bool(data["resumed"]),
+    )
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"text expected, {type(value).__name__} found")
@@ -211,3 +242,9 @@ def _status(text: str) -> CallStatus:
     if text not in get_args(CallStatus):
         raise ValueError(f"call status {text!r}")
     return cast(CallStatus, text)
+
+
+def _state(text: str) -> TurnState:
+    if text not in get_args(TurnState) or text == "open":
+        raise ValueError(f"state {text!r} of an ended turn")
+    return cast(TurnState, text)

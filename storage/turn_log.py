@@ -16,16 +16,16 @@ from .errors import (
     TurnNotFoundError,
     TurnNotOpenError,
 )
-from .records import Checkpoint, ToolResult, ToolRound, Turn, TurnId, TurnOwner, TurnState
+from .records import Checkpoint, ToolResult, ToolRound, Turn, TurnId, TurnOwner
 from .turn_format import (
     UnreadableStepError,
     dump_attempts,
     dump_calls,
-    dump_reply,
+    dump_end,
     dump_results,
     load_attempts,
     load_calls,
-    load_reply,
+    load_end,
     load_results,
 )
 
@@ -63,7 +63,7 @@ class _OpenTurn:
 
 
 class TurnReader:
-    """Reads turns straight from the file: ended ones from `turns`, open ones from the messages that open them."""
+    """Reads turns straight from the file: from the messages that open them, and from their ends."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -90,33 +90,32 @@ class TurnReader:
     def _as_opened(self) -> list[Turn]:
         """The turns that have not ended as they were when they were opened, oldest first."""
         return [
-            opened_turn(
-                TurnId(cast(str, turn_id)),
-                cast(TurnOwner, owner),
-                cast(str, digest),
-                cast(int, seq),
-                from_stored(cast(datetime, opened_at)),
-            )
-            for turn_id, owner, digest, seq, opened_at in self._database.query(
+            _to_opened(*row)
+            for row in self._database.query(
                 "SELECT turn_id, turn_owner, text_digest, seq, opened_at FROM chat_messages"
-                " WHERE turn_owner IS NOT NULL AND turn_id NOT IN (SELECT turn_id FROM turns) ORDER BY seq"
+                " WHERE turn_owner IS NOT NULL AND turn_id NOT IN (SELECT turn_id FROM turn_ends) ORDER BY seq"
             )
         ]
 
     def _ended_turn(self, turn_id: TurnId) -> Turn | None:
-        rows = self._database.query(f"{_SELECT_ENDED} WHERE turn_id = ?", [turn_id])
+        rows = self._database.query(
+            "SELECT turn_id, turn_owner, text_digest, seq, opened_at, turn_ends.turn_end"
+            " FROM chat_messages JOIN turn_ends USING (turn_id) WHERE turn_owner IS NOT NULL AND turn_id = ?",
+            [turn_id],
+        )
+        if not rows:
+            return None
+        *opened, end = rows[0]
         try:
-            return to_turn(rows[0]) if rows else None
+            return load_end(_to_opened(*opened), cast(str, end))
         except UnreadableStepError as error:
-            raise FileCorruptError(
-                str(self._database.path), f"a turn's stored reply cannot be read ({error})"
-            ) from error
+            raise FileCorruptError(str(self._database.path), f"a turn's stored end cannot be read ({error})") from error
 
 
 class TurnLog(TurnReader):
-    """Writes `turns` and `turn_checkpoints`; as their only writer it keeps the open turns in memory.
+    """Writes `turn_checkpoints` and `unanswered_turns`; as their only writer it keeps the open turns in memory.
 
-    What opens a turn is a message, and `MessageLog` writes it.
+    What opens a turn is a message, and so is the reply that ends it: `MessageLog` writes them.
 
     Every `write_…` method works within the caller's transaction and returns what the memory of it becomes;
     `committed` takes that over once the transaction is through.
@@ -125,7 +124,10 @@ class TurnLog(TurnReader):
     def __init__(self, database: Database, conversation_id: str) -> None:
         super().__init__(database)
         self._conversation_id = conversation_id
-        self._known: set[str] = {cast(str, row[0]) for row in database.query("SELECT turn_id FROM turns")}
+        self._known: set[str] = {
+            cast(str, row[0])
+            for row in database.query("SELECT turn_id FROM chat_messages WHERE turn_owner IS NOT NULL")
+        }
         self._open: dict[TurnId, _OpenTurn] = {}
         for turn in self._as_opened():
             self.committed(self._load(turn))
@@ -207,28 +209,12 @@ class TurnLog(TurnReader):
         return replace(entry, rounds=rounds, steps=steps, touched_at=touched_at)
 
     def write_end(self, transaction: Transaction, turn: Turn) -> None:
-        """Add an open turn's record now that it ends, and remove its checkpoint."""
+        """Note how an open turn ends, where no reply of it does, and remove its checkpoint."""
         entry = self._entry(turn.turn_id)
-        transaction.execute(
-            "INSERT INTO turns (turn_id, state, owner, text_digest, user_seq, opened_at, attempted_at, ended_at,"
-            " attempts_begun, attempts_ended, reply, error, absorbed_by)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                turn.turn_id,
-                turn.state,
-                turn.owner,
-                turn.text_digest,
-                turn.user_seq,
-                to_stored(turn.opened_at),
-                to_stored(turn.attempted_at),
-                to_stored(turn.ended_at) if turn.ended_at else None,
-                turn.attempts_begun,
-                turn.attempts_ended,
-                dump_reply(turn.reply) if turn.reply else None,
-                turn.error,
-                turn.absorbed_by,
-            ],
-        )
+        if turn.reply is None:
+            transaction.execute(
+                "INSERT INTO unanswered_turns (turn_id, turn_end) VALUES (?, ?)", [turn.turn_id, dump_end(turn)]
+            )
         if entry.steps:
             transaction.execute("DELETE FROM turn_checkpoints WHERE checkpoint_key = ?", [checkpoint_key(turn.turn_id)])
 
@@ -309,41 +295,11 @@ def _with_attempts(turn: Turn, body: object, recorded_at: object) -> Turn:
     return replace(turn, attempts_begun=begun, attempts_ended=ended, attempted_at=at)
 
 
-_SELECT_ENDED = (
-    "SELECT turn_id, state, owner, text_digest, user_seq, opened_at, attempted_at, ended_at, attempts_begun,"
-    " attempts_ended, reply, error, absorbed_by FROM turns"
-)
-
-
-def to_turn(row: tuple[object, ...]) -> Turn:
-    """A row of `turns`, in the order of its columns, as a record."""
-    (
-        turn_id,
-        state,
-        owner,
-        digest,
-        user_seq,
-        opened_at,
-        attempted_at,
-        ended_at,
-        begun,
-        ended,
-        reply,
-        error,
-        absorbed_by,
-    ) = row
-    return Turn(
-        turn_id=TurnId(cast(str, turn_id)),
-        state=cast(TurnState, state),
-        owner=cast(TurnOwner, owner),
-        text_digest=cast(str, digest),
-        user_seq=cast(int, user_seq),
-        opened_at=from_stored(cast(datetime, opened_at)),
-        attempted_at=from_stored(cast(datetime, attempted_at)),
-        ended_at=from_stored(cast(datetime, ended_at)) if ended_at is not None else None,
-        attempts_begun=cast(int, begun),
-        attempts_ended=cast(int, ended),
-        reply=load_reply(cast(str, reply)) if reply is not None else None,
-        error=cast("str | None", error),
-        absorbed_by=cast("TurnId | None", absorbed_by),
+def _to_opened(turn_id: object, owner: object, digest: object, seq: object, opened_at: object) -> Turn:
+    return opened_turn(
+        TurnId(cast(str, turn_id)),
+        cast(TurnOwner, owner),
+        cast(str, digest),
+        cast(int, seq),
+        from_stored(cast(datetime, opened_at)),
     )

@@ -119,7 +119,8 @@ def checkpoint_times(folder: Path, words: Words, n: int) -> tuple[list[float], l
         store.record_calls(turn_id=turn, text="", calls=calls_of(ten), usage=Usage(), at=NOW)
         syncs.append(elapsed_ms(raw.sync))
         commits.append(elapsed_ms(lambda: store.record_results(turn_id=turn, results=ten, at=NOW)))  # noqa: B023
-        store.finish_turn(turn_id=turn, reply=Reply(turn_id=turn, text="done"), messages=[], at=NOW)
+        done = message(f"{turn}/reply", "assistant", "done", turn)
+        store.finish_turn(turn_id=turn, reply=Reply(turn_id=turn, text="done"), messages=[done], at=NOW)
         if store.wal_bytes > 32 * 1024:
             store.tidy()
     store.close()
@@ -142,6 +143,7 @@ def closed_bytes(path: Path, words: Words, turns: int, *, with_checkpoints: bool
                 store.record_results(turn_id=turn, results=one, at=NOW)
             rows.append(message(f"{turn}/{number}", "assistant", "", turn))
             rows.append(message(f"{turn}/{number}/0", "tool", one[0].preview, turn))
+        rows.append(message(f"{turn}/reply", "assistant", "done", turn))
         reply = Reply(turn_id=turn, text="done")
         store.finish_turn(turn_id=turn, reply=reply, messages=rows, at=NOW)
         if store.wal_bytes > 32 * 1024:

@@ -68,7 +68,7 @@ def test_checkpoints_of_the_same_call_ids_come_and_go_turn_after_turn(tmp_path: 
             store.record_results(turn_id=turn, results=(a_result("c1"),), at=at(number))
             finish_turn(store, turn)
     assert rows(store, "SELECT count(*) FROM turn_checkpoints") == [(0,)]
-    assert rows(store, "SELECT count(*) FROM turns WHERE state = 'finished'") == [(count,)]
+    assert rows(store, "SELECT count(*) FROM chat_messages WHERE turn_end IS NOT NULL") == [(count,)]
     store.close()
 
 

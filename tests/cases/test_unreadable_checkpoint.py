@@ -186,13 +186,13 @@ def test_another_turn_of_the_conversation_is_not_affected(path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("change", ["left(reply, 20)", """replace(reply, '"v":1', '"v":2')""", "'[]'"])
-def test_a_stored_reply_that_cannot_be_read_is_an_error_that_names_the_file(path: Path, change: str) -> None:
+@pytest.mark.parametrize("change", ["left(turn_end, 20)", """replace(turn_end, '"v":1', '"v":2')""", "'[]'"])
+def test_a_stored_end_of_a_turn_that_cannot_be_read_is_an_error_that_names_the_file(path: Path, change: str) -> None:
     store = open_store(path)
     finish_turn(store, "t1")
     store.close()
-    store = damaged(path, f"UPDATE turns SET reply = {change}")
-    with pytest.raises(FileCorruptError, match="reply") as raised:
+    store = damaged(path, f"UPDATE chat_messages SET turn_end = {change} WHERE turn_end IS NOT NULL")
+    with pytest.raises(FileCorruptError, match="end") as raised:
         store.turn(T1)
     assert raised.value.path == str(path)
     store.close()
@@ -212,6 +212,6 @@ def test_nothing_in_storage_unpickles() -> None:
 def test_what_is_stored_is_plain_json(path: Path) -> None:
     store = open_store(path)
     finish_turn(store, "t1")
-    (body,) = rows(store, "SELECT reply FROM turns")
-    assert json.loads(str(body[0]))["text"] == "Booked"
+    (body,) = rows(store, "SELECT turn_end FROM turn_ends")
+    assert json.loads(str(body[0]))["reply"]["text"] == "Booked"
     store.close()

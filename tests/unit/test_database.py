@@ -518,9 +518,9 @@ def execute_all(database: Database, *statements: tuple[str, tuple[object, ...]])
     [
         ("SELEC 1", (), duckdb.ParserException),
         ("INSERT INTO missing VALUES (1)", (), duckdb.CatalogException),
-        ("INSERT INTO turns (turn_id) VALUES (?)", ("t1",), duckdb.ConstraintException),
-        ("INSERT INTO turns (no_column) VALUES (?)", ("t1",), duckdb.BinderException),
-        ("INSERT INTO turns (turn_id) VALUES (?)", (), duckdb.InvalidInputException),
+        ("INSERT INTO unanswered_turns (turn_id) VALUES (?)", ("t1",), duckdb.ConstraintException),
+        ("INSERT INTO unanswered_turns (no_column) VALUES (?)", ("t1",), duckdb.BinderException),
+        ("INSERT INTO unanswered_turns (turn_id) VALUES (?)", (), duckdb.InvalidInputException),
         ("SELECT CAST(? AS INTEGER)", ("no space left on device, corrupt",), duckdb.ConversionException),
     ],
 )

@@ -122,7 +122,7 @@ def test_no_schema_change_stays_in_the_log(tmp_path: Path, monkeypatch: pytest.M
     assert database.wal_bytes == 0
     database.close()
     steps = migrations("conversation")
-    more = a_migration(len(steps) + 1, "ALTER TABLE turns ADD COLUMN cost DOUBLE")
+    more = a_migration(len(steps) + 1, "ALTER TABLE unanswered_turns ADD COLUMN cost DOUBLE")
     monkeypatch.setattr(database_module, "migrations", lambda family: (*steps, more))
     database = Database.open(path, "conversation")
     assert database.wal_bytes == 0

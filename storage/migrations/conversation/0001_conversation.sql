@@ -9,8 +9,8 @@ CREATE TABLE conversation (
     recent_changes VARCHAR NOT NULL
 );
 
--- The user message of a turn also opens it: its row has `turn_owner`, `text_digest` and `opened_at`, which are
--- null in every other row. A turn is open as long as `turns` has no row of its `turn_id`.
+-- A turn is opened by its user message and ended by its reply, so that each takes one row: the first has
+-- `turn_owner`, `text_digest` and `opened_at`, the second `turn_end`. They are null in every other row.
 CREATE TABLE chat_messages (
     seq BIGINT NOT NULL,
     message_id VARCHAR NOT NULL,
@@ -26,25 +26,21 @@ CREATE TABLE chat_messages (
     created_at TIMESTAMP NOT NULL,
     turn_owner VARCHAR,
     text_digest VARCHAR,
-    opened_at TIMESTAMP
+    opened_at TIMESTAMP,
+    turn_end VARCHAR USING COMPRESSION zstd
 );
 
--- Turns that have ended; a row is inserted whole with the turn's end and never changed.
-CREATE TABLE turns (
+-- The ends of turns that have no reply.
+CREATE TABLE unanswered_turns (
     turn_id VARCHAR NOT NULL,
-    state VARCHAR NOT NULL,
-    owner VARCHAR NOT NULL,
-    text_digest VARCHAR NOT NULL,
-    user_seq BIGINT NOT NULL,
-    opened_at TIMESTAMP NOT NULL,
-    attempted_at TIMESTAMP NOT NULL,
-    ended_at TIMESTAMP,
-    attempts_begun INTEGER NOT NULL,
-    attempts_ended INTEGER NOT NULL,
-    reply VARCHAR USING COMPRESSION zstd,
-    error VARCHAR,
-    absorbed_by VARCHAR
+    turn_end VARCHAR NOT NULL USING COMPRESSION zstd
 );
+
+-- Every turn that has ended; a turn that is not here is open.
+CREATE VIEW turn_ends AS
+SELECT turn_id, turn_end FROM chat_messages WHERE turn_end IS NOT NULL
+UNION ALL
+SELECT turn_id, turn_end FROM unanswered_turns;
 
 -- Append-only while its turn is open; the transaction that ends the turn deletes its rows. Besides what was done
 -- there are steps of kind 'attempt', the last of which counts the turn's attempts; its first needs none.
