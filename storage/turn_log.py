@@ -247,7 +247,7 @@ class TurnLog(TurnReader):
         self, transaction: Transaction, turn_id: TurnId, step: int, kind: str, body: str, at: datetime
     ) -> None:
         transaction.execute(
-            "INSERT INTO turn_checkpoints (checkpoint_key, step, kind, body, recorded_at) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO turn_checkpoints (checkpoint_key, step, kind, body, recorded_at) SELECT ?, ?, ?, ?, ?",
             [checkpoint_key(turn_id), step, kind, body, to_stored(at)],
         )
 
