@@ -131,7 +131,8 @@ class ConversationStore:
 
         Each `tidy` costs time and leaves a hole in a small file, so that it pays only for much at a time.
         """
-        return self.wal_bytes > max(limit_bytes, min(self._database.file_bytes, TIDY_AT_MOST))
+        wal_bytes = self.wal_bytes
+        return wal_bytes > limit_bytes and wal_bytes > min(self._database.file_bytes, TIDY_AT_MOST)
 
     def tidy(self) -> None:
         """Fold the write-ahead log into the file; nothing is lost without it."""
