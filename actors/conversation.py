@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import ray
 
 from ..jobs.clock import SystemClock
 from ..jobs.context import Context
@@ -16,13 +21,17 @@ from ..jobs.driver_turn import DriverTurnView, RanCall
 from ..jobs.turn import AgentProfile, TurnRequest
 from ..jobs.turn_events import TurnEvent
 from ..storage.conversation_store import ConversationReader, ConversationStore
-from ..storage.errors import ContactMismatchError, PerdureError
+from ..storage.errors import ContactMismatchError, FencedError, FileMissingError, PerdureError
 from ..storage.layout import conversation_path
 from ..storage.records import ConversationIdentity, Reply, StoredMessage, TurnId, Usage, WorkingState
+from .activity import Activity
 from .calls import AgentSnapshot, Caller, Inspection, OpenTurn
 from .cancellation import CancelFlag
+from .directory_client import DirectoryClient
+from .live_marks import LiveMark
 from .models_client import PooledChat
 from .opened import Opened
+from .passivation import IdleWatch, passivate_beyond_cap
 from .placement import ConversationPlace, RuntimePlace
 from .tool_tasks import ToolTasks
 
@@ -39,6 +48,7 @@ class _Live:
     """For the control group's threads."""
 
     def close(self) -> None:
+        """Let go of the file."""
         self.store.close()
 
 
@@ -61,10 +71,22 @@ class ConversationProcess:
         self._agent: AgentSnapshot | None = None
         self._is_tidying = False
         self._reading = threading.Lock()
+        live_folder = place.data_dir / "run" / "live" / socket.gethostname()
+        self._mark = LiveMark(live_folder, where.actor_name)
+        self._activity = Activity(self._mark)
+        self._epoch = 0
+        self._node_id = str(ray.get_runtime_context().get_node_id())
+        self._directory = DirectoryClient(place)
         self._opened = Opened(self._open, place.settings.conversations.lock_wait_s)
         # What goes wrong is raised by every call instead: a failing constructor would count as a death.
         with suppress(PerdureError), self._opened.use():
             pass
+        IdleWatch(self._activity, live_folder, where.actor_name, place.settings.conversations).start()
+        threading.Thread(
+            target=passivate_beyond_cap,
+            args=(live_folder, place.namespace, where.actor_name, place.settings.conversations),
+            daemon=True,
+        ).start()
 
     def __repr__(self) -> str:
         return f"Conversation({self._where.agent}/{self._where.conversation_id})"
@@ -148,6 +170,24 @@ class ConversationProcess:
         with self._opened.use() as live:
             live.store.tidy()
 
+    def passivate(self, idle_s: float) -> bool:
+        """Write the conversation out and end this process, if it was idle for so long; else say False.
+
+        A call that comes meanwhile is refused with `PassivatedError` and goes to the next process.
+        """
+        if self._has_fresh_turn() or not self._activity.begin_closing(idle_s):
+            return False
+        live = self._opened.current
+        if live is not None:
+            with suppress(PerdureError):  # the next activation finds the log beside the file, as after a crash
+                live.store.tidy()
+                self._directory.note(self._where, self._epoch, live.store)
+            self._opened.close()
+        self._mark.remove()
+        exit_actor: Any = ray.actor.exit_actor
+        exit_actor()
+        return True
+
     # In the control group.
 
     def cancel_running(self, _caller: Caller) -> TurnId | None:
@@ -166,8 +206,6 @@ class ConversationProcess:
 
     def inspect(self, caller: Caller) -> Inspection:
         """This process and its conversation."""
-        import ray
-
         with self._read(caller) as live:
             path = live.store.path
             return Inspection(
@@ -196,26 +234,44 @@ class ConversationProcess:
     # Around every call.
 
     def _open(self) -> _Live:
+        try:
+            return self._activate(after=0)
+        except FencedError as error:  # the directory knew less than the file, having been put back from a copy, say
+            return self._activate(after=error.newest or 0)
+
+    def _activate(self, after: int) -> _Live:
         place, where = self._place, self._where
+        path = conversation_path(place.data_dir, where.agent, where.conversation_id)
+        record = self._directory.activate(where, self._node_id, after)
+        if record.has_file and not path.exists():
+            raise FileMissingError(
+                str(path),
+                f"conversation {where.conversation_id!r} of agent {where.agent!r} was stored here and its file is gone;"
+                " restore it from a backup, or use another conversation id",
+            )
         store = ConversationStore.open(
-            conversation_path(place.data_dir, where.agent, where.conversation_id),
+            path,
             ConversationIdentity(agent=where.agent, conversation_id=where.conversation_id, contact=where.contact),
             self._clock.now(),
             place.settings.conversations.file_memory_limit_mib,
+            record.epoch,
         )
+        self._epoch = record.epoch
+        if not record.has_file:
+            self._directory.note(where, record.epoch, store)
         conversation = Conversation(store, self._model, self._tools, self._clock, place.settings, self._cancel_flag)
         return _Live(store=store, conversation=conversation, reader=store.reader())
 
     @contextmanager
     def _read(self, caller: Caller) -> Iterator[_Live]:
         """For the control group: its threads share the reader, one at a time."""
-        with self._reading, self._opened.use() as live:
+        with self._activity.use(), self._reading, self._opened.use() as live:
             self._check_contact(caller, live)
             yield live
 
     @contextmanager
     def _step(self, caller: Caller) -> Iterator[tuple[_Live, AgentProfile]]:
-        with self._opened.use() as live:
+        with self._activity.use(), self._opened.use() as live:
             self._check_contact(caller, live)
             if self._agent is None or caller.agent.version >= self._agent.version:
                 self._agent = caller.agent
@@ -240,6 +296,16 @@ class ConversationProcess:
             finally:
                 self._cancel_flag.end()
 
+    def _has_fresh_turn(self) -> bool:
+        """Is a driver in the middle of a turn of its own?"""
+        live = self._opened.current
+        limit = self._clock.now() - timedelta(seconds=self._place.settings.turn.resume_after_s)
+        return live is not None and any(
+            live.store.readable_checkpoint(turn.turn_id).touched_at > limit
+            for turn in live.store.open_turns()
+            if turn.owner == "driver"
+        )
+
     def _check_contact(self, caller: Caller, live: _Live) -> None:
         stored = live.store.identity.contact
         if caller.contact is not None and caller.contact != stored:
@@ -248,7 +314,5 @@ class ConversationProcess:
     def _tidy_later(self, live: _Live) -> None:
         limit = self._place.settings.conversations.tidy_wal_kib * 1024
         if not self._is_tidying and live.store.needs_tidying(limit):
-            import ray
-
             self._is_tidying = True
             ray.get_runtime_context().current_actor.tidy.remote()

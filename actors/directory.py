@@ -67,6 +67,47 @@ class Directory:
                 agent=agent, conversation_id=conversation_id, contact=contact, at=datetime.now(UTC)
             )
 
+    def activate(
+        self, agent: AgentName, conversation_id: ConversationId, contact: ContactId | None, node: str, after: int
+    ) -> ConversationRecord:
+        """The next epoch of a conversation, for a process that is about to open its file.
+
+        Args:
+            after: An epoch that the file has seen.
+
+        Raises:
+            ContactMismatchError: It is known with another contact.
+        """
+        with self._store.use() as store:
+            return store.activate_conversation(
+                agent=agent,
+                conversation_id=conversation_id,
+                contact=contact,
+                node=node,
+                after=after,
+                at=datetime.now(UTC),
+            )
+
+    def note(
+        self, agent: AgentName, conversation_id: ConversationId, epoch: int, messages: int, open_turns: int
+    ) -> None:
+        """Note what an activation has stored."""
+        with self._store.use() as store:
+            store.note_conversation(
+                agent=agent,
+                conversation_id=conversation_id,
+                epoch=epoch,
+                messages=messages,
+                open_turns=open_turns,
+                at=datetime.now(UTC),
+            )
+
+    def node_id(self) -> str:
+        """Ray's id of the node that holds the data directory: owners of files stay on it."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
     def conversations(self, agent: AgentName | None, limit: int, offset: int) -> Sequence[ConversationRecord]:
         """Conversations, of one agent or of all."""
         with self._store.use() as store:

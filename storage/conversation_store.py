@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import cast
 
 from .database import Database, Transaction, from_stored, to_stored
-from .errors import ContactMismatchError, FileCorruptError
+from .errors import ContactMismatchError, FencedError, FileCorruptError
 from .fault_points import fault_point
+from .fence import Fence
 from .message_log import MessageLog, MessageReader
 from .overlay_log import read_overlays, write_overlay
 from .records import (
@@ -97,17 +98,31 @@ class ConversationStore:
 
     @classmethod
     def open(
-        cls, path: Path, identity: ConversationIdentity, created_at: datetime, memory_limit_mib: int = 64
+        cls,
+        path: Path,
+        identity: ConversationIdentity,
+        created_at: datetime,
+        memory_limit_mib: int = 64,
+        epoch: int | None = None,
     ) -> ConversationStore:
         """Open a conversation's file, or create it with this identity.
 
+        Args:
+            epoch: The number of this activation, higher than any before; None opens without a fence.
+
         Raises:
             ContactMismatchError: It belongs to another contact than given.
+            FencedError: A newer activation has been here.
             StorageError: As `Database.open`; also when the file holds another conversation.
         """
         database = Database.open(path, "conversation", memory_limit_mib)
         try:
-            return cls(database, _identified(database, identity, created_at))
+            store = cls(database, _identified(database, identity, created_at))
+            if epoch is not None:
+                database.fence = Fence(path, epoch)
+                database.fence.claim()
+                store.record_activation(epoch=epoch)
+            return store
         except BaseException:
             database.close()
             raise
@@ -174,6 +189,19 @@ class ConversationStore:
     def working_state(self) -> WorkingState:
         """Notes and ongoing task."""
         return self._state
+
+    @replayable
+    def record_activation(self, *, epoch: int) -> None:
+        """Store the number of the activation that holds the file.
+
+        Raises:
+            FencedError: The file has been held by a newer one.
+        """
+        [(held,)] = self._database.query("SELECT epoch FROM conversation")
+        if cast(int, held) > epoch:
+            raise FencedError(str(self.path), epoch, cast(int, held))
+        with self._database.transaction() as transaction:
+            transaction.execute("UPDATE conversation SET epoch = ?", [epoch])
 
     # Turns.
 
@@ -382,7 +410,7 @@ def _identified(database: Database, identity: ConversationIdentity, created_at: 
         with database.transaction() as transaction:
             transaction.execute(
                 "INSERT INTO conversation (agent, conversation_id, contact, created_at, notes,"
-                " recent_changes) VALUES (?, ?, ?, ?, '', '[]')",
+                " recent_changes, epoch) VALUES (?, ?, ?, ?, '', '[]', 0)",
                 [identity.agent, identity.conversation_id, identity.contact, to_stored(created_at)],
             )
         return identity

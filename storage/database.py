@@ -12,6 +12,7 @@ import duckdb
 
 from .database_errors import errors_naming
 from .errors import FileCorruptError
+from .fence import Fence
 from .liveness import is_running
 from .schema import Migration, migrate, migrations
 
@@ -42,6 +43,8 @@ class Database:
     def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
         self.path = path
         self._connection = connection
+        self.fence: Fence | None = None
+        """Checked around every commit, where there is one."""
         self._inserting: duckdb.DuckDBPyConnection | None = None
         self._parsed: dict[str, duckdb.Statement] = {}
 
@@ -79,7 +82,11 @@ class Database:
         yield collected
         if collected.statements:
             with errors_naming(self.path):
+                if self.fence is not None:
+                    self.fence.check()
                 self._write(collected.statements)
+                if self.fence is not None:
+                    self.fence.check()
 
     def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
         """Rows of a SELECT, from the writing thread."""

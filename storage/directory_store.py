@@ -37,6 +37,16 @@ class ConversationRecord:
     conversation_id: ConversationId
     contact: ContactId | None
     created_at: datetime
+    epoch: int = 0
+    """Number of its newest activation; 0: it never had one."""
+    has_file: bool = False
+    """It has been stored: its file must be there."""
+    node: str | None = None
+    """Where its newest activation is, or was."""
+    last_activity: datetime
+    messages: int = 0
+    """As of its last passivation, like the next."""
+    open_turns: int = 0
 
 
 class DirectoryStore:
@@ -61,15 +71,11 @@ class DirectoryStore:
             )
             self._agents[record.name] = record
         self._conversations: dict[tuple[AgentName, ConversationId], ConversationRecord] = {}
-        for agent, conversation_id, contact, created_at in database.query(
-            "SELECT agent, conversation_id, contact, created_at FROM conversations"
+        for row in database.query(
+            "SELECT agent, conversation_id, contact, created_at, epoch, has_file, node, last_activity, messages,"
+            " open_turns FROM conversations ORDER BY created_at, agent, conversation_id"
         ):
-            conversation = ConversationRecord(
-                agent=AgentName(cast(str, agent)),
-                conversation_id=ConversationId(cast(str, conversation_id)),
-                contact=cast("ContactId | None", contact),
-                created_at=from_stored(cast(datetime, created_at)),
-            )
+            conversation = _to_conversation(row)
             self._conversations[conversation.agent, conversation.conversation_id] = conversation
 
     @classmethod
@@ -135,11 +141,72 @@ class DirectoryStore:
             return known
         with self._database.transaction() as transaction:
             transaction.execute(
-                "INSERT INTO conversations (agent, conversation_id, contact, created_at) VALUES (?, ?, ?, ?)",
-                [agent, conversation_id, contact, to_stored(at)],
+                "INSERT INTO conversations (agent, conversation_id, contact, created_at, epoch, has_file,"
+                " last_activity, messages, open_turns) VALUES (?, ?, ?, ?, 0, FALSE, ?, 0, 0)",
+                [agent, conversation_id, contact, to_stored(at), to_stored(at)],
             )
-        record = ConversationRecord(agent=agent, conversation_id=conversation_id, contact=contact, created_at=at)
+        record = ConversationRecord(
+            agent=agent, conversation_id=conversation_id, contact=contact, created_at=at, last_activity=at
+        )
         self._conversations[agent, conversation_id] = record
+        return record
+
+    @replayable
+    def activate_conversation(
+        self,
+        *,
+        agent: AgentName,
+        conversation_id: ConversationId,
+        contact: ContactId | None,
+        node: str,
+        after: int,
+        at: datetime,
+    ) -> ConversationRecord:
+        """Hand out the next epoch for an activation on a node; each call hands out a higher one.
+
+        Args:
+            after: An epoch that the conversation's file has seen; the new one is higher than that, too, though
+                this file may have been put back from an older copy.
+
+        Raises:
+            ContactMismatchError: It is known with another contact than given.
+        """
+        known = self.register_conversation(agent=agent, conversation_id=conversation_id, contact=contact, at=at)
+        return self._change(replace(known, epoch=max(known.epoch, after) + 1, node=node, last_activity=at))
+
+    @replayable
+    def note_conversation(
+        self,
+        *,
+        agent: AgentName,
+        conversation_id: ConversationId,
+        epoch: int,
+        messages: int,
+        open_turns: int,
+        at: datetime,
+    ) -> None:
+        """Note what an activation has stored; an activation that is not the newest notes nothing."""
+        known = self._conversations.get((agent, conversation_id))
+        if known is not None and known.epoch == epoch:
+            self._change(replace(known, has_file=True, messages=messages, open_turns=open_turns, last_activity=at))
+
+    def _change(self, record: ConversationRecord) -> ConversationRecord:
+        with self._database.transaction() as transaction:
+            transaction.execute(
+                "UPDATE conversations SET epoch = ?, has_file = ?, node = ?, last_activity = ?, messages = ?,"
+                " open_turns = ? WHERE agent = ? AND conversation_id = ?",
+                [
+                    record.epoch,
+                    record.has_file,
+                    record.node,
+                    to_stored(record.last_activity),
+                    record.messages,
+                    record.open_turns,
+                    record.agent,
+                    record.conversation_id,
+                ],
+            )
+        self._conversations[record.agent, record.conversation_id] = record
         return record
 
     def conversation(self, agent: AgentName, conversation_id: ConversationId) -> ConversationRecord | None:
@@ -151,3 +218,19 @@ class DirectoryStore:
         known = [record for record in self._conversations.values() if agent is None or record.agent == agent]
         known.sort(key=lambda record: (record.created_at, record.agent, record.conversation_id))
         return known[offset : offset + limit]
+
+
+def _to_conversation(row: tuple[object, ...]) -> ConversationRecord:
+    agent, conversation_id, contact, created_at, epoch, has_file, node, last_activity, messages, open_turns = row
+    return ConversationRecord(
+        agent=AgentName(cast(str, agent)),
+        conversation_id=ConversationId(cast(str, conversation_id)),
+        contact=cast("ContactId | None", contact),
+        created_at=from_stored(cast(datetime, created_at)),
+        epoch=cast(int, epoch),
+        has_file=cast(bool, has_file),
+        node=cast("str | None", node),
+        last_activity=from_stored(cast(datetime, last_activity)),
+        messages=cast(int, messages),
+        open_turns=cast(int, open_turns),
+    )

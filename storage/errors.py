@@ -243,6 +243,23 @@ class FileInUseError(StorageError):
     retryable = True
 
 
+class FileMissingError(StorageError):
+    """A conversation has been stored here and its file is gone. It is not made anew, empty."""
+
+
+class FencedError(StorageError):
+    """This process is no longer the one that holds the conversation; nothing it does is acknowledged."""
+
+    retryable = True
+
+    def __init__(self, path: str, epoch: int, newest: int | None) -> None:
+        by = "its fence is gone" if newest is None else f"activation {newest} has taken over"
+        super().__init__(path, f"activation {epoch} may not write any more: {by}; repeat the call")
+        self.args = (path, epoch, newest)
+        self.epoch = epoch
+        self.newest = newest
+
+
 class DiskFullError(StorageError):
     """The disk took no more. Nothing of the step was written; it may be repeated when there is room."""
 
@@ -276,6 +293,26 @@ class ClusterUnreachableError(PerdureError):
 
     def __str__(self) -> str:
         return f"no Ray cluster answers at {self.address!r} ({self.reason}); start one, or leave address= out"
+
+
+class HostError(StorageError):
+    """The process that owns the local Ray did not start, or has died; connect again to start another."""
+
+    retryable = True
+
+
+class SettingsMismatchError(SettingsError):
+    """The runtime that serves the data directory was started with another value of a setting."""
+
+    def __init__(self, key: str, in_force: str, given: str) -> None:
+        super().__init__(
+            key,
+            f"{given} was given, and the running runtime was started with {in_force}",
+            "leave the setting out, or end that runtime (`perdure down`) first",
+        )
+        self.args = (key, in_force, given)
+        self.in_force = in_force
+        self.given = given
 
 
 class RuntimeClosedError(PerdureError):

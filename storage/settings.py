@@ -89,6 +89,8 @@ class ConversationSettings:
 
     passivate_after_s: float = 300.0
     """An idle conversation is written out and its process ended."""
+    live_cap: int = 0
+    """Live conversations of a node; beyond it the least recently used end. 0: as many as half its memory holds."""
     file_memory_limit_mib: int = 64
     """DuckDB's memory limit for one conversation file."""
     tidy_wal_kib: int = 32

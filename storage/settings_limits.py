@@ -55,6 +55,7 @@ LIMITS: Mapping[str, Limits] = {
     "models.timeout_s": _DURATION,
     "models.max_retries": _COUNT_OR_NONE,
     "conversations.passivate_after_s": _DURATION,
+    "conversations.live_cap": _COUNT_OR_NONE,
     "conversations.file_memory_limit_mib": Limits(least=8, most=_MOST),
     "conversations.tidy_wal_kib": _COUNT_OR_NONE,
     "conversations.lock_wait_s": _WAIT,

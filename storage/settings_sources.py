@@ -51,14 +51,7 @@ def read_settings(
     Raises:
         SettingsError: A name is no setting, a value is of the wrong type or out of range, the file is broken.
     """
-    layers = (
-        _Layer("the arguments", _nested(overrides or {}, "the arguments")),
-        _Layer("the environment", _from_environment(os.environ if environ is None else environ)),
-        _from_file(data_dir),
-    )
-    for layer in layers:
-        _check_names(layer)
-
+    layers = _layers(data_dir, overrides, environ)
     try:
         validated = _layered(layers)()
     except ValidationError as error:
@@ -66,6 +59,32 @@ def read_settings(
     settings = _as_records(validated)
     _check_together(settings)
     return settings
+
+
+def given_settings(
+    data_dir: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> frozenset[str]:
+    """The settings that some source gives, as `section.name`; all others are defaults. Arguments as above."""
+    return frozenset(
+        f"{section}.{name}"
+        for layer in _layers(data_dir, overrides, environ)
+        for section, values in layer.values.items()
+        for name in values
+    )
+
+
+def settings_as_mapping(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Settings in the form of `overrides`, of values that JSON can hold."""
+    return {
+        section: {name: _plain(value) for name, value in values.items() if value is not None}
+        for section, values in dataclasses.asdict(settings).items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value.isoformat() if isinstance(value, time) else value
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,6 +97,19 @@ class _Layer:
     def has(self, section: str, name: str) -> bool:
         values = self.values.get(section)
         return isinstance(values, dict) and name in values
+
+
+def _layers(
+    data_dir: Path | None, overrides: Mapping[str, Any] | None, environ: Mapping[str, str] | None
+) -> tuple[_Layer, ...]:
+    layers = (
+        _Layer("the arguments", _nested(overrides or {}, "the arguments")),
+        _Layer("the environment", _from_environment(os.environ if environ is None else environ)),
+        _from_file(data_dir),
+    )
+    for layer in layers:
+        _check_names(layer)
+    return layers
 
 
 def _nested(values: object, origin: str) -> dict[str, Any]:

@@ -22,6 +22,12 @@ settings.register_profile("perdure", deadline=None, print_blob=True)
 settings.load_profile("perdure")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The token of the tests' Rays is not the user's."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 @pytest.fixture(scope="session")
 def fault_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where fault points of the shared runtime's actors are armed."""
@@ -32,6 +38,7 @@ def fault_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runtime(tmp_path_factory: pytest.TempPathFactory, fault_dir: Path) -> Iterator[Runtime]:
     """A runtime on a Ray of its own, for all tests that need one; its Ray directory goes with it."""
     from perdure.actors import connect
+    from perdure.actors.host_address import wait_until_unserved
 
     os.environ["PERDURE_FAULT_DIR"] = str(fault_dir)
     ray_dir = Path(tempfile.mkdtemp(prefix="pd-"))  # short: sockets live below it
@@ -40,6 +47,8 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, fault_dir: Path) -> Iterat
         settings={"ray": {"temp_dir": str(ray_dir)}, "turn": {"resume_after_s": 2.0}},
     ) as connected:
         yield connected
+        run_dir = connected.place.data_dir / "run"
+    assert wait_until_unserved(run_dir), "the runtime's host is still there"
     shutil.rmtree(ray_dir, ignore_errors=True)
     del os.environ["PERDURE_FAULT_DIR"]
 

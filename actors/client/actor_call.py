@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...storage.errors import CallTimeoutError, InternalError, InvalidInputError, PerdureError
+from ...storage.errors import CallTimeoutError, FencedError, InternalError, InvalidInputError, PerdureError
+from ..activity import PassivatedError
 from .gate import Gate
 from .lane import SUBMITTED_AT
 
 FIRST_BACKOFF_S = 0.005
 LONGEST_BACKOFF_S = 0.2
 LONGEST_WAIT_S = 0.5
+SUPERSEDED = (PassivatedError, FencedError)
+"""Errors of a process that another one takes the place of; the call goes to that one."""
 
 
 class Deadline:
@@ -99,7 +102,10 @@ class ActorLink:
                     except GetTimeoutError:
                         self.gate.check()
             except RayTaskError as error:
-                raise cause_of(error) from None
+                cause = cause_of(error)
+                if not isinstance(cause, SUPERSEDED):
+                    raise cause from None
+                self.forget()
             except (ActorDiedError, ActorUnavailableError):
                 self.forget()
             except RayError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from ...storage.errors import RuntimeClosedError
 
@@ -11,15 +12,17 @@ from ...storage.errors import RuntimeClosedError
 class Gate:
     """Counts the calls that are under way. Ray must not go away below a thread that waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, check_beyond: Callable[[], None]) -> None:
+        self._check_beyond = check_beyond
         self._changed = threading.Condition()
         self._inside = 0
         self._is_closed = False
 
     def check(self) -> None:
-        """Raises `RuntimeClosedError` when it is closed."""
+        """Raises `RuntimeClosedError` when it is closed, or what is wrong beyond it."""
         if self._is_closed:
             raise RuntimeClosedError
+        self._check_beyond()
 
     @property
     def is_closed(self) -> bool:

@@ -17,13 +17,13 @@ from ...jobs.scripted_chat import Script, script_to_name
 from ...storage.agent_options import AgentOptions
 from ...storage.data_directory import DataDirectory
 from ...storage.directory_store import AgentRecord, ConversationRecord
-from ...storage.errors import InvalidInputError, RuntimeClosedError
+from ...storage.errors import HostError, InvalidInputError, RuntimeClosedError
 from ...storage.records import AgentName
 from ...storage.settings import Settings
 from ...storage.settings_sources import read_settings
 from ...storage.text import clean_text, storable_id
+from ..attachment import ATTACHMENT, HostShare, settings_in_force
 from ..calls import AgentSnapshot
-from ..local_ray import LOCAL_RAY
 from ..placement import RuntimePlace, directory_actor, models_actor
 from ..tool_definition import Tool, as_tool, by_name
 from .actor_call import ActorLink, Deadline
@@ -80,20 +80,27 @@ class Runtime:
 
     def __init__(self, data_dir: str | Path | None, address: str | None, settings: Mapping[str, Any] | None) -> None:
         chosen = Path(data_dir) if data_dir is not None else default_data_dir()
-        read = read_settings(chosen, settings)
+        wanted = read_settings(chosen, settings)
         self.data_directory = DataDirectory.prepare(chosen)
+        self._share: HostShare | None = None
         if address is None:
-            self.data_directory.hold()
+            self._share = HostShare.take(self.data_directory.path, wanted)
         try:
-            LOCAL_RAY.attach(address, read.ray)
+            read = wanted
+            if self._share is not None:
+                read = settings_in_force(self._share.host, chosen, settings, wanted)
+                ATTACHMENT.attach(self._share.host.address, with_token=True)
+            else:
+                ATTACHMENT.attach(str(address), with_token=False)
         except BaseException:
-            self.data_directory.release()
+            if self._share is not None:
+                self._share.release()
             raise
         runtime_id = self.data_directory.runtime_id(uuid4().hex)
         self.place = RuntimePlace(namespace=f"perdure-{runtime_id}", data_dir=self.data_directory.path, settings=read)
         self.call_timeout_s = read.conversations.call_timeout_s
         self.executor = ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="perdure-call")
-        self._gate = Gate()
+        self._gate = Gate(self._check_host)
         self._lock = threading.Lock()
         self._links: dict[str, ActorLink] = {}
         self._lanes: dict[str, Lane] = {}
@@ -197,8 +204,15 @@ class Runtime:
             lane.close()
         self.executor.shutdown(wait=False)
         self._gate.wait_until_empty(CLOSE_WAIT_S)
-        LOCAL_RAY.detach()
-        self.data_directory.release()
+        ATTACHMENT.detach()
+        if self._share is not None:
+            self._share.release()
+
+    def _check_host(self) -> None:
+        if self._share is not None and not self._share.is_served():
+            raise HostError(
+                str(self.place.data_dir), "the process that owned its Ray has died; connect again and repeat the call"
+            )
 
     def link(self, actor_name: str, locate: Callable[[], Any]) -> ActorLink:
         """The runtime's way to an actor, shared by all handles."""

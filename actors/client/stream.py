@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future
 from ...jobs.turn_events import TextPiece, TurnEvent, TurnFinished
 from ...jobs.turn_events import ToolFinished as TurnToolFinished
 from ...jobs.turn_events import ToolStarted as TurnToolStarted
-from .actor_call import FIRST_BACKOFF_S, ActorLink, Deadline, cause_of, pause
+from .actor_call import FIRST_BACKOFF_S, SUPERSEDED, ActorLink, Deadline, cause_of, pause
 from .events import Event, Finished, ToolFinished, ToolStarted
 from .lane import Lane
 from .splice import TextSplicer
@@ -129,7 +129,10 @@ def turn_events(link: ActorLink, *arguments: object, deadline: Deadline) -> Iter
         except StopIteration:
             link.forget()  # the stream ended without its last event: its process is gone
         except RayTaskError as error:
-            raise cause_of(error) from None
+            cause = cause_of(error)
+            if not isinstance(cause, SUPERSEDED):
+                raise cause from None
+            link.forget()
         except (ActorDiedError, ActorUnavailableError):
             link.forget()
         backoff_s = pause(backoff_s, deadline)

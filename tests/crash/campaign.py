@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from perdure.actors import Agent, connect
+from perdure.actors.host_address import wait_until_unserved
 from perdure.storage.errors import StorageError
 from perdure.storage.fault_points import FAULT_POINTS
 
@@ -112,6 +113,7 @@ def run(options: Options, place: CampaignPlace) -> Outcome:
         board = Board(agent, planned, journal, options.conversations)
         killer = Killer(options.kills, options.seed, board, place)
         _attack(board, killer, [Client(n, options.seed, board, place.effects) for n in range(options.clients)])
+    wait_until_unserved(place.data / "run")
     print(f"attack over after {time.monotonic() - started:.0f} s", flush=True)
 
     found = list(journal.violations)
@@ -126,6 +128,7 @@ def run(options: Options, place: CampaignPlace) -> Outcome:
     effects = len(read_effects(place.effects))
     with connect(place.data, settings=settings) as again:
         found += repeat_all(again.agent("campaign"), journal.turns)
+    wait_until_unserved(place.data / "run")
     after, unopenable = _read(place, agent, board)
     found += unopenable
     if len(read_effects(place.effects)) != effects:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.actors.host_address import wait_until_unserved
 from perdure.storage.settings import Settings
 
 CHECKOUT = Path(__file__).parents[2]
@@ -54,6 +55,8 @@ def test_an_example_does_what_it_says(name, tmp_path):
         text=True,
         check=False,
     )
+    for run_dir in tmp_path.rglob("run"):
+        assert wait_until_unserved(run_dir)
     shutil.rmtree(ray_dir, ignore_errors=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert [text for text in PRINTED[name] if text not in ended.stdout] == [], ended.stdout
@@ -69,14 +72,21 @@ def readme() -> str:
     return (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_driver_of_the_readme_runs_and_prints_what_the_readme_says(runtime, tmp_path, monkeypatch, capsys):
+def test_the_driver_of_the_readme_runs_and_prints_what_the_readme_says(tmp_path):
     [(driver, said)] = re.findall(
         r"```python\n(from perdure\.actors import connect\n.*?)```\n\n```text\n(.*?)```", readme(), re.DOTALL
     )
     assert len(driver.splitlines()) <= 10
-    monkeypatch.chdir(tmp_path)
-    exec(compile(driver, "README.md", "exec"), {"__name__": "readme"})
-    assert capsys.readouterr().out == said
+    ended = subprocess.run(
+        [sys.executable, "-c", driver],
+        env=_own_environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert wait_until_unserved(tmp_path / "perdure-data" / "run")
+    assert ended.stdout == said, ended.stderr
     assert "My name is Ana" in said
     assert (tmp_path / "perdure-data" / "directory.duckdb").is_file()
 

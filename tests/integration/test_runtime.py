@@ -14,12 +14,13 @@ import duckdb
 import pytest
 
 from perdure.actors import connect
+from perdure.actors.host_address import wait_until_unserved
+from perdure.actors.ray_environment import ray_temp_dir
 from perdure.actors.testing import Rule, Say, Script
 from perdure.storage.conversation_store import ConversationStore
 from perdure.storage.errors import (
     DataDirectoryError,
     FileCorruptError,
-    FileInUseError,
     FileTooNewError,
     InvalidInputError,
     SettingsError,
@@ -34,11 +35,6 @@ def test_a_ray_client_address_is_refused_with_the_reason(tmp_path):
     with pytest.raises(InvalidInputError, match="streamed replies do not work") as caught:
         connect(tmp_path, address="ray://127.0.0.1:10001")
     assert "address='auto'" in str(caught.value)
-
-
-def test_a_data_directory_in_use_names_the_process_that_holds_it(runtime):
-    with pytest.raises(FileInUseError, match=f"process {os.getpid()}"):
-        connect(runtime.place.data_dir)
 
 
 def test_a_data_directory_that_cannot_be_made_is_refused_with_the_reason(tmp_path):
@@ -85,13 +81,15 @@ def test_a_conversation_file_of_a_newer_version_fails_alone_and_is_left_as_it_is
     assert path.read_bytes() == before
 
 
-def run_script(body: str, data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_script(body: str, data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(body), str(data_dir), *arguments],
         capture_output=True,
         text=True,
         timeout=110,
         check=False,
+        env={**inherited, **variables},
     )
 
 
@@ -169,25 +167,64 @@ def test_calls_that_wait_when_the_runtime_closes_are_told_so(tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ["closed", "closed"]), done.stderr
 
 
-def test_a_driver_that_forgets_to_close_or_is_killed_leaves_no_directory_behind(tmp_path):
+@pytest.mark.parametrize("ending", ["killed", "forgets"])
+def test_a_driver_that_forgets_to_close_or_is_killed_leaves_no_directory_behind(tmp_path, ending):
     body = """
-        import os, signal, sys, tempfile
-        tempfile.tempdir = sys.argv[2]
+        import os, signal, sys
         from perdure.actors import connect
         runtime = connect(sys.argv[1])
-        if sys.argv[3] == "killed":
+        if sys.argv[2] == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         """
     temp = Path(tempfile.mkdtemp(prefix="pd-"))  # short: sockets live below it
     try:
-        killed = run_script(body, tmp_path / "data", str(temp), "killed")
-        assert killed.returncode == -9
-        assert list(temp.glob("perdure-ray-*"))
-        forgetful = run_script(body, tmp_path / "data", str(temp), "forgets")
-        assert forgetful.returncode == 0, forgetful.stderr
+        ended = run_script(body, tmp_path / "data", ending, TMPDIR=str(temp))
+        assert ended.returncode == (-9 if ending == "killed" else 0), ended.stderr
+        assert wait_until_unserved(tmp_path / "data" / "run")
         assert list(temp.glob("perdure-ray-*")) == []
     finally:
         shutil.rmtree(temp, ignore_errors=True)
+
+
+def test_what_a_killed_host_left_behind_goes_with_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name, pid in (("perdure-ray-dead", 2**22 + 1), ("perdure-ray-live", os.getpid())):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "owner").write_text(str(pid))
+    with ray_temp_dir(None) as own:
+        assert own.is_dir()
+        assert not (tmp_path / "perdure-ray-dead").exists()
+        assert (tmp_path / "perdure-ray-live").exists()
+    assert not own.exists()
+
+
+def test_a_script_that_has_imported_ray_first_attaches_all_the_same(tmp_path):
+    body = """
+        import ray, sys
+        from perdure.actors import connect
+        with connect(sys.argv[1]) as runtime:
+            print(runtime.agent("a").ask("My name is Ana"))
+        """
+    done = run_script(body, tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert wait_until_unserved(tmp_path / "data" / "run")
+
+
+def test_a_script_that_has_started_a_ray_itself_is_told_what_to_do(tmp_path):
+    body = """
+        import sys
+        from perdure.actors import connect
+        from perdure.storage.errors import InvalidInputError
+        import ray
+        ray.init(include_dashboard=False, configure_logging=False, log_to_driver=False)
+        try:
+            connect(sys.argv[1])
+        except InvalidInputError as error:
+            print(error)
+        """
+    done = run_script(body, tmp_path / "data")
+    assert "pass address='auto' to run in that Ray" in done.stdout, done.stderr
+    assert wait_until_unserved(tmp_path / "data" / "run")
 
 
 def test_an_address_beside_a_ray_of_ones_own_is_refused(runtime):

@@ -78,6 +78,22 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
             contact=ContactId(f"p{number % 11}") if number % 11 % 2 else None,
             at=at(number),
         )
+        activated = recorder.activate_conversation(
+            agent=name,
+            conversation_id=ConversationId(f"c{number % 11}"),
+            contact=None,
+            node=f"node {number % 2}",
+            after=number % 4,
+            at=at(number),
+        )
+        recorder.note_conversation(
+            agent=name,
+            conversation_id=ConversationId(f"c{number % 11}"),
+            epoch=activated.epoch - number % 2,
+            messages=number,
+            open_turns=number % 3,
+            at=at(number),
+        )
     assert {call.method for call in recorder.calls} == replayable_methods(DirectoryStore)
 
     repeated = DirectoryStore.open(tmp_path / "repeated.duckdb")
@@ -85,6 +101,7 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
 
     assert list(repeated.agents()) == list(original.agents())
     assert repeated.conversations(None, 100, 0) == original.conversations(None, 100, 0)
+    assert any(record.epoch > 1 and record.has_file for record in repeated.conversations(None, 100, 0))
     original.close()
     repeated.close()
 

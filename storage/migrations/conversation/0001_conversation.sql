@@ -6,7 +6,8 @@ CREATE TABLE conversation (
     created_at TIMESTAMP NOT NULL,
     notes VARCHAR NOT NULL,
     ongoing_task VARCHAR,
-    recent_changes VARCHAR NOT NULL
+    recent_changes VARCHAR NOT NULL,
+    epoch BIGINT NOT NULL
 );
 
 -- A turn is opened by its user message and ended by its reply, so that each takes one row: the first has

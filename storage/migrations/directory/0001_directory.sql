@@ -12,5 +12,11 @@ CREATE TABLE conversations (
     agent VARCHAR NOT NULL,
     conversation_id VARCHAR NOT NULL,
     contact VARCHAR,
-    created_at TIMESTAMP NOT NULL
+    created_at TIMESTAMP NOT NULL,
+    epoch BIGINT NOT NULL,
+    has_file BOOLEAN NOT NULL,
+    node VARCHAR,
+    last_activity TIMESTAMP NOT NULL,
+    messages BIGINT NOT NULL,
+    open_turns INTEGER NOT NULL
 );

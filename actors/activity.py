@@ -1,0 +1,62 @@
+"""Whether a conversation's process is in use, and the moment after which it takes no more calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..storage.errors import PerdureError
+from .live_marks import LiveMark
+
+
+class PassivatedError(PerdureError):
+    """The process is ending after its conversation was idle; the next call starts another. Never seen by users."""
+
+    retryable = True
+
+
+class Activity:
+    """Counts the calls under way. Closing begins only while there are none, and none begins after it."""
+
+    def __init__(self, mark: LiveMark) -> None:
+        self._mark = mark
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._last_used = time.monotonic()
+        self._is_closing = False
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """A call is under way.
+
+        Raises:
+            PassivatedError: The process is ending.
+        """
+        with self._lock:
+            if self._is_closing:
+                raise PassivatedError
+            self._under_way += 1
+        self._mark.touch()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                self._last_used = time.monotonic()
+            self._mark.touch()
+
+    @property
+    def idle_s(self) -> float:
+        """For how long nothing was under way; 0 while something is."""
+        with self._lock:
+            return 0.0 if self._under_way else time.monotonic() - self._last_used
+
+    def begin_closing(self, idle_s: float) -> bool:
+        """Take no more calls, if none is under way and none was for so long; says whether that is so now."""
+        with self._lock:
+            if self._is_closing or self._under_way or time.monotonic() - self._last_used < idle_s:
+                return False
+            self._is_closing = True
+            return True

@@ -1,0 +1,91 @@
+"""The host: a small process that owns the local Ray of a data directory, so that no script takes it along.
+
+`python -m perdure.actors.host DATA_DIR` reads the settings as JSON from standard input. It ends when it has had
+no client for a while, unless the file `run/keep` is there, or when it is told to (SIGTERM).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ..storage.data_directory import DataDirectory
+from ..storage.errors import FileInUseError
+from ..storage.settings import Settings
+from ..storage.settings_sources import read_settings, settings_as_mapping
+from .host_address import HostAddress, find_host, has_clients, no_clients
+from .ray_environment import prepare_ray, ray_temp_dir
+
+LINGER_S = 3.0
+"""How long it stays after its last client: a script that starts right after another one finds it."""
+LOOK_S = 0.25
+PREDECESSOR_WAIT_S = 20.0
+ANOTHER_HOST = 3
+"""Exit status: another host was first."""
+
+
+def main() -> None:
+    """Serve until nobody is left."""
+    directory = DataDirectory.prepare(Path(sys.argv[1]))
+    settings = read_settings(overrides=json.load(sys.stdin), environ={})
+    run_dir = directory.path / "run"
+    _become_the_host(directory, run_dir)
+    told_to_end = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told_to_end.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the script at the terminal
+    with ray_temp_dir(settings.ray.temp_dir) as temp_dir:
+        _serve(run_dir, temp_dir, settings, told_to_end)
+
+
+def _become_the_host(directory: DataDirectory, run_dir: Path) -> None:
+    """Take the directory; one that is just ending is waited for, one that serves is left to serve."""
+    limit = time.monotonic() + PREDECESSOR_WAIT_S
+    while True:
+        try:
+            directory.hold()
+            return
+        except FileInUseError:
+            if find_host(run_dir) is not None or time.monotonic() > limit:
+                sys.exit(ANOTHER_HOST)
+            time.sleep(LOOK_S)
+
+
+def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threading.Event) -> None:
+    prepare_ray(with_token=True)
+    import ray
+
+    context: Any = ray.init(
+        address="local",
+        include_dashboard=settings.ray.dashboard,
+        dashboard_port=settings.ray.dashboard_port,
+        object_store_memory=settings.ray.object_store_mib * 2**20,
+        _temp_dir=str(temp_dir),
+        log_to_driver=False,
+        configure_logging=False,
+    )
+    address = run_dir / "address.json"
+    HostAddress(
+        pid=os.getpid(),
+        address=context.address_info["gcs_address"],
+        settings=settings_as_mapping(settings),
+    ).write(run_dir)
+    alone_s = 0.0
+    while not told_to_end.wait(LOOK_S):
+        alone_s = 0.0 if has_clients(run_dir) or (run_dir / "keep").exists() else alone_s + LOOK_S
+        if alone_s >= LINGER_S:
+            with no_clients(run_dir) as is_so:  # none may come between the last look and the end
+                if is_so:
+                    address.unlink(missing_ok=True)
+                    break
+    address.unlink(missing_ok=True)
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

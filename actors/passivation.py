@@ -1,0 +1,94 @@
+"""Which conversations a node keeps live: idle ones end, and the least recently used beyond the cap."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..storage.settings import ConversationSettings
+from .activity import Activity
+from .live_marks import live_conversations
+
+LIVE_MIB = 85
+"""What a live conversation takes at most, proportional set size; measured by `tests.benchmarks.turn`."""
+SHARE_OF_MEMORY = 0.5
+"""Of the node's, for live conversations, unless `conversations.live_cap` says how many."""
+
+CAP_LOOK_S = 5.0
+"""How often a conversation looks whether it is beyond the cap: those that were in use when it was exceeded stay."""
+
+logger = logging.getLogger(__name__)
+
+
+def live_cap(settings: ConversationSettings) -> int:
+    """How many conversations the node keeps live."""
+    if settings.live_cap:
+        return settings.live_cap
+    node_mib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+    return max(8, int(node_mib * SHARE_OF_MEMORY / LIVE_MIB))
+
+
+class IdleWatch:
+    """A thread that asks its own actor to passivate: when it has been idle for long, or is beyond the node's cap.
+
+    It asks by a call, which waits behind the turns that are queued already: an exit from here would race with
+    them, and a kill would take the turn at hand along.
+    """
+
+    def __init__(self, activity: Activity, folder: Path, own_name: str, settings: ConversationSettings) -> None:
+        self._activity = activity
+        self._folder = folder
+        self._own_name = own_name
+        self._idle_s = settings.passivate_after_s
+        self._cap = live_cap(settings)
+        self._thread = threading.Thread(target=self._watch, name="idle-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def _watch(self) -> None:
+        import ray
+
+        myself = ray.get_runtime_context().current_actor
+        look_s = min(1.0, self._idle_s / 4)
+        next_cap_look = time.monotonic() + CAP_LOOK_S
+        while True:
+            time.sleep(look_s)
+            idle_s = self._activity.idle_s
+            if idle_s >= self._idle_s:
+                _ask(lambda: myself.passivate.options(max_task_retries=0).remote(self._idle_s))
+            elif time.monotonic() >= next_cap_look and idle_s >= look_s:
+                next_cap_look = time.monotonic() + CAP_LOOK_S * random.uniform(0.8, 1.2)
+                if self._own_name in least_recently_used(self._folder, self._cap):
+                    _ask(lambda: myself.passivate.options(max_task_retries=0).remote(look_s))
+
+
+def least_recently_used(folder: Path, cap: int) -> Sequence[str]:
+    """The names of the live conversations beyond the cap, the one unused for longest first."""
+    live = live_conversations(folder)
+    return [one.actor_name for one in live[: max(0, len(live) - cap)]]
+
+
+def passivate_beyond_cap(folder: Path, namespace: str, own_name: str, settings: ConversationSettings) -> None:
+    """Ask the least recently used conversations beyond the node's cap to end; those in use will decline."""
+    import ray
+
+    for name in least_recently_used(folder, live_cap(settings)):
+        if name != own_name:
+            _ask(lambda: ray.get_actor(name, namespace).passivate.options(max_task_retries=0).remote(0.0))  # noqa: B023
+
+
+def _ask(request: Callable[[], Any]) -> None:
+    import ray
+
+    try:
+        ray.get(request(), timeout=30.0)
+    except (ray.exceptions.RayError, ValueError) as error:
+        logger.debug("no passivation: %s", error)  # it has ended, or is too busy to say so
