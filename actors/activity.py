@@ -24,6 +24,7 @@ class Activity:
         self._mark = mark
         self._lock = threading.Lock()
         self._under_way = 0
+        self._own_calls = 0
         self._last_used = time.monotonic()
         self._is_closing = False
 
@@ -47,16 +48,46 @@ class Activity:
                 self._last_used = time.monotonic()
             self._mark.touch()
 
+    @contextmanager
+    def own_call(self) -> Iterator[None]:
+        """This process waits for a call to its own actor.
+
+        Raises:
+            PassivatedError: The process is ending; nobody would answer.
+        """
+        self.begin_own_call()
+        try:
+            yield
+        finally:
+            self.end_own_call()
+
+    def begin_own_call(self) -> None:
+        """As `own_call`, for a call that nobody waits for; its method says when it has run."""
+        with self._lock:
+            if self._is_closing:
+                raise PassivatedError
+            self._own_calls += 1
+
+    def end_own_call(self) -> None:
+        """An own call has run."""
+        with self._lock:
+            self._own_calls -= 1
+
     @property
     def idle_s(self) -> float:
         """For how long nothing was under way; 0 while something is."""
         with self._lock:
             return 0.0 if self._under_way else time.monotonic() - self._last_used
 
-    def begin_closing(self, idle_s: float) -> bool:
-        """Take no more calls, if none is under way and none was for so long; says whether that is so now."""
+    def begin_closing(self, idle_s: float, *, asked_by_itself: bool) -> bool:
+        """Take no more calls, if none is under way and none was for so long; says whether that is so now.
+
+        Ray ends a process only once all calls that it has made are answered, so one that ends with an unanswered
+        call to itself would neither live nor die.
+        """
         with self._lock:
-            if self._is_closing or self._under_way or time.monotonic() - self._last_used < idle_s:
+            is_waiting = self._own_calls > (1 if asked_by_itself else 0)
+            if self._is_closing or self._under_way or is_waiting or time.monotonic() - self._last_used < idle_s:
                 return False
             self._is_closing = True
             return True

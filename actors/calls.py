@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from ..jobs.chat_model import ToolSpec
 from ..jobs.turn import AgentProfile
 from ..storage.agent_options import AgentOptions, ToolRecord
+from ..storage.outbox_log import ParkedMessage
 from ..storage.records import AgentName, ContactId, ConversationIdentity, TurnId, TurnState
 
 
@@ -85,6 +86,13 @@ class Inspection:
     file: str
     file_bytes: int
     wal_bytes: int
+    epoch: int
+    """The number of this activation."""
+    idle_s: float
+    outbox: Mapping[str, int]
+    """By consumer: messages that it has not had yet."""
+    parked: tuple[ParkedMessage, ...]
+    """Messages that a consumer could not take."""
 
 
 def _spec(record: ToolRecord) -> ToolSpec:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,17 +22,22 @@ from ..jobs.turn_events import TurnEvent
 from ..storage.conversation_store import ConversationReader, ConversationStore
 from ..storage.errors import ContactMismatchError, FencedError, FileMissingError, PerdureError
 from ..storage.layout import conversation_path
+from ..storage.outbox_log import OutboxCursor, ParkedMessage
 from ..storage.records import ConversationIdentity, Reply, StoredMessage, TurnId, Usage, WorkingState
-from .activity import Activity
+from .activity import Activity, PassivatedError
 from .calls import AgentSnapshot, Caller, Inspection, OpenTurn
 from .cancellation import CancelFlag
 from .directory_client import DirectoryClient
-from .live_marks import LiveMark
+from .live_marks import LiveMark, live_folder
 from .models_client import PooledChat
 from .opened import Opened
-from .passivation import IdleWatch, passivate_beyond_cap
+from .outbox_worker import CursorWriter, OutboxWorker
+from .passivation import IdleWatch, exit_in_any_case, passivate_beyond_cap
 from .placement import ConversationPlace, RuntimePlace
 from .tool_tasks import ToolTasks
+
+EXIT_S = 10.0
+"""For Ray to end the process in order; it takes half a second."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +50,8 @@ class _Live:
     conversation: Conversation
     reader: ConversationReader
     """For the control group's threads."""
+    outbox_reader: ConversationReader
+    """For the thread that delivers the outbox."""
 
     def close(self) -> None:
         """Let go of the file."""
@@ -71,20 +77,22 @@ class ConversationProcess:
         self._agent: AgentSnapshot | None = None
         self._is_tidying = False
         self._reading = threading.Lock()
-        live_folder = place.data_dir / "run" / "live" / socket.gethostname()
-        self._mark = LiveMark(live_folder, where.actor_name)
+        marks = live_folder(place.data_dir)
+        self._mark = LiveMark(marks, where.actor_name)
         self._activity = Activity(self._mark)
         self._epoch = 0
         self._node_id = str(ray.get_runtime_context().get_node_id())
         self._directory = DirectoryClient(place)
         self._opened = Opened(self._open, place.settings.conversations.lock_wait_s)
+        self._outbox = OutboxWorker(place.settings.outbox, self._read_outbox, CursorWriter(self._activity))
         # What goes wrong is raised by every call instead: a failing constructor would count as a death.
         with suppress(PerdureError), self._opened.use():
             pass
-        IdleWatch(self._activity, live_folder, where.actor_name, place.settings.conversations).start()
+        self._outbox.start()
+        IdleWatch(self._activity, marks, where.actor_name, place.settings.conversations).start()
         threading.Thread(
             target=passivate_beyond_cap,
-            args=(live_folder, place.namespace, where.actor_name, place.settings.conversations),
+            args=(marks, place.namespace, where.actor_name, place.settings.conversations),
             daemon=True,
         ).start()
 
@@ -167,28 +175,53 @@ class ConversationProcess:
     def tidy(self) -> None:
         """Fold the write-ahead log into the file, away from any caller's path."""
         self._is_tidying = False
+        self._activity.end_own_call()
         with self._opened.use() as live:
             live.store.tidy()
 
-    def passivate(self, idle_s: float) -> bool:
+    def move_outbox_cursor(self, kind: str, cursor: OutboxCursor) -> None:
+        """Note how far a consumer is; asked for by the thread that delivers."""
+        with self._opened.use() as live:
+            live.store.move_outbox_cursor(kind=kind, cursor=cursor)
+
+    def park_message(self, parked: ParkedMessage) -> None:
+        """Put a message aside that a consumer could not take; asked for by the thread that delivers."""
+        with self._opened.use() as live:
+            live.store.park_message(parked=parked)
+
+    def retry_parked(self, caller: Caller) -> int:
+        """Deliver the parked messages once more; how many were taken."""
+        with self._step(caller) as (live, _):
+            return self._outbox.retry_parked(live.store)
+
+    def passivate(self, idle_s: float, *, asked_by_itself: bool = False) -> bool:
         """Write the conversation out and end this process, if it was idle for so long; else say False.
 
         A call that comes meanwhile is refused with `PassivatedError` and goes to the next process.
         """
-        if self._has_fresh_turn() or not self._activity.begin_closing(idle_s):
+        if self._has_fresh_turn() or self._outbox.is_delivering:
+            return False
+        if not self._activity.begin_closing(idle_s, asked_by_itself=asked_by_itself):
             return False
         live = self._opened.current
         if live is not None:
-            with suppress(PerdureError):  # the next activation finds the log beside the file, as after a crash
+            try:
                 live.store.tidy()
-                self._directory.note(self._where, self._epoch, live.store)
-            self._opened.close()
+                self._directory.note(self._where, self._epoch, self._outbox.note(live.store))
+            except PerdureError as error:  # the next activation finds all as after a crash
+                logger.warning("%r ends without having told the directory: %s", self, error)
+        self._opened.end(PassivatedError())
         self._mark.remove()
+        exit_in_any_case(EXIT_S)
         exit_actor: Any = ray.actor.exit_actor
         exit_actor()
         return True
 
     # In the control group.
+
+    def drain_outbox(self, timeout_s: float) -> None:
+        """Wait until the outbox has been delivered as far as it can be now."""
+        self._outbox.drain(timeout_s)
 
     def cancel_running(self, _caller: Caller) -> TurnId | None:
         """Ask the running turn to end as abandoned; its id, or None when none is running."""
@@ -229,6 +262,10 @@ class ConversationProcess:
                 file=str(path),
                 file_bytes=path.stat().st_size,
                 wal_bytes=live.store.wal_bytes,
+                epoch=self._epoch,
+                idle_s=self._activity.idle_s,
+                outbox=self._outbox.depths(live.reader),
+                parked=tuple(live.reader.outbox.parked()),
             )
 
     # Around every call.
@@ -258,9 +295,14 @@ class ConversationProcess:
         )
         self._epoch = record.epoch
         if not record.has_file:
-            self._directory.note(where, record.epoch, store)
+            self._directory.mark_stored(where)
         conversation = Conversation(store, self._model, self._tools, self._clock, place.settings, self._cancel_flag)
-        return _Live(store=store, conversation=conversation, reader=store.reader())
+        return _Live(store=store, conversation=conversation, reader=store.reader(), outbox_reader=store.reader())
+
+    @contextmanager
+    def _read_outbox(self) -> Iterator[tuple[ConversationReader, ConversationIdentity]]:
+        with self._opened.use() as live:
+            yield live.outbox_reader, live.store.identity
 
     @contextmanager
     def _read(self, caller: Caller) -> Iterator[_Live]:
@@ -286,6 +328,7 @@ class ConversationProcess:
                 raise
             finally:
                 self._tidy_later(live)
+                self._outbox.wake()
 
     @contextmanager
     def _turn(self, caller: Caller, turn_id: TurnId) -> Iterator[tuple[_Live, AgentProfile]]:
@@ -315,4 +358,5 @@ class ConversationProcess:
         limit = self._place.settings.conversations.tidy_wal_kib * 1024
         if not self._is_tidying and live.store.needs_tidying(limit):
             self._is_tidying = True
+            self._activity.begin_own_call()
             ray.get_runtime_context().current_actor.tidy.remote()

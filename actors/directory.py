@@ -1,29 +1,42 @@
-"""The directory: the singleton that knows the runtime's agents and conversations."""
+"""The directory: the singleton that knows the runtime's agents, contacts and conversations."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from ..jobs.outbox import consumer_places
 from ..storage.agent_options import AgentOptions
-from ..storage.directory_store import AgentRecord, ConversationRecord, DirectoryStore
+from ..storage.directory_records import AgentRecord, ConversationNote, ConversationRecord, JobRun
+from ..storage.directory_store import DirectoryStore
+from ..storage.errors import SettingsError
 from ..storage.layout import directory_path
 from ..storage.records import AgentName, ContactId, ConversationId
-from ..storage.settings import Settings
 from .opened import Opened
+from .outbox_sweep import OutboxSweep
+from .placement import RuntimePlace
+
+MOST_DOUBLINGS = 6
+"""Of the time between sweeps of one conversation whose consumer takes nothing: about an hour by default."""
 
 
 class Directory:
     """Owner of `directory.duckdb`. Calls come one at a time; each is durable on return and may be repeated."""
 
-    def __init__(self, data_dir: Path, settings: Settings) -> None:
-        path = directory_path(data_dir)
-        self._store = Opened(lambda: DirectoryStore.open(path), settings.conversations.lock_wait_s)
+    def __init__(self, place: RuntimePlace) -> None:
+        path = directory_path(place.data_dir)
+        self._store = Opened(lambda: DirectoryStore.open(path), place.settings.conversations.lock_wait_s)
+        self._sweep_s = place.settings.outbox.sweep_s
+        self._kinds: frozenset[str] = frozenset()
+        with suppress(SettingsError):  # `connect` refuses it; a constructor never raises
+            self._kinds = frozenset(consumer_places(place.settings.outbox))
+        if self._kinds:
+            OutboxSweep(place).start()
 
     def __repr__(self) -> str:
         return "Directory()"
@@ -88,19 +101,46 @@ class Directory:
                 at=datetime.now(UTC),
             )
 
-    def note(
-        self, agent: AgentName, conversation_id: ConversationId, epoch: int, messages: int, open_turns: int
-    ) -> None:
-        """Note what an activation has stored."""
+    def mark_stored(self, agent: AgentName, conversation_id: ConversationId) -> None:
+        """Note that a conversation's file has been made."""
         with self._store.use() as store:
+            store.mark_stored(agent=agent, conversation_id=conversation_id)
+
+    def note(self, agent: AgentName, conversation_id: ConversationId, epoch: int, note: ConversationNote) -> None:
+        """Note what an activation has stored as it ends."""
+        now = datetime.now(UTC)
+        with self._store.use() as store:
+            known = store.conversation(agent, conversation_id)
+            is_drained = self._kinds <= set(note.drained_kinds)
+            pause_s = self._sweep_s * 2.0 ** min(known.sweeps if known else 0, MOST_DOUBLINGS)
             store.note_conversation(
                 agent=agent,
                 conversation_id=conversation_id,
                 epoch=epoch,
-                messages=messages,
-                open_turns=open_turns,
-                at=datetime.now(UTC),
+                note=note,
+                next_sweep_at=None if is_drained else now + timedelta(seconds=pause_s),
+                at=now,
             )
+
+    def undelivered(self) -> Sequence[ConversationRecord]:
+        """Conversations that may hold messages which a consumer has not had."""
+        with self._store.use() as store:
+            return store.undelivered(self._kinds, datetime.now(UTC)) if self._kinds else []
+
+    def add_job_run(self, run: JobRun) -> None:
+        """Note a run of a job."""
+        with self._store.use() as store:
+            store.add_job_run(run=run)
+
+    def job_runs(self, job: str | None, limit: int) -> Sequence[JobRun]:
+        """The newest runs of a job, or of all, newest first."""
+        with self._store.use() as store:
+            return store.job_runs(job, limit)
+
+    def contacts(self) -> Sequence[ContactId]:
+        """The contacts of all conversations."""
+        with self._store.use() as store:
+            return store.contacts()
 
     def node_id(self) -> str:
         """Ray's id of the node that holds the data directory: owners of files stay on it."""

@@ -8,10 +8,10 @@ from typing import Any
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutError, RayTaskError
 
-from ..storage.conversation_store import ConversationStore
-from ..storage.directory_store import ConversationRecord
-from ..storage.errors import CallTimeoutError, PerdureError
+from ..storage.directory_records import ConversationNote, ConversationRecord
+from ..storage.errors import CallTimeoutError
 from .placement import ConversationPlace, RuntimePlace, directory_actor
+from .task_errors import cause_of
 
 ANSWER_S = 60.0
 RETRY_S = 0.1
@@ -29,9 +29,13 @@ class DirectoryClient:
         assert isinstance(record, ConversationRecord)
         return record
 
-    def note(self, where: ConversationPlace, epoch: int, store: ConversationStore) -> None:
+    def mark_stored(self, where: ConversationPlace) -> None:
+        """Tell that the conversation's file has been made. See `Directory.mark_stored`."""
+        self._call("mark_stored", where.agent, where.conversation_id)
+
+    def note(self, where: ConversationPlace, epoch: int, note: ConversationNote) -> None:
         """Tell what the conversation has stored. See `Directory.note`."""
-        self._call("note", where.agent, where.conversation_id, epoch, store.message_count(), len(store.open_turns()))
+        self._call("note", where.agent, where.conversation_id, epoch, note)
 
     def _call(self, method: str, *arguments: object) -> Any:
         limit = time.monotonic() + ANSWER_S
@@ -40,9 +44,7 @@ class DirectoryClient:
                 reference = getattr(directory_actor(self._place), method).remote(*arguments)
                 return ray.get(reference, timeout=max(0.1, limit - time.monotonic()))
             except RayTaskError as error:
-                if isinstance(error.cause, PerdureError):
-                    raise error.cause from None
-                raise
+                raise cause_of(error) from None
             except GetTimeoutError:
                 break
             except (ActorDiedError, ActorUnavailableError, ValueError):

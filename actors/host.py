@@ -22,8 +22,6 @@ from ..storage.settings_sources import read_settings, settings_as_mapping
 from .host_address import HostAddress, find_host, has_clients, no_clients
 from .ray_environment import prepare_ray, ray_temp_dir
 
-LINGER_S = 3.0
-"""How long it stays after its last client: a script that starts right after another one finds it."""
 LOOK_S = 0.25
 PREDECESSOR_WAIT_S = 20.0
 ANOTHER_HOST = 3
@@ -78,7 +76,7 @@ def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threa
     alone_s = 0.0
     while not told_to_end.wait(LOOK_S):
         alone_s = 0.0 if has_clients(run_dir) or (run_dir / "keep").exists() else alone_s + LOOK_S
-        if alone_s >= LINGER_S:
+        if alone_s >= settings.ray.linger_s:
             with no_clients(run_dir) as is_so:  # none may come between the last look and the end
                 if is_so:
                     address.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,13 +24,19 @@ class Live:
     """Seconds since the epoch, by the file system's clock."""
 
 
+def live_folder(data_dir: Path) -> Path:
+    """Where this node's marks are."""
+    return data_dir / "run" / "live" / socket.gethostname()
+
+
 class LiveMark:
     """The mark of this process's conversation."""
 
     def __init__(self, folder: Path, actor_name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / hashlib.sha256(actor_name.encode("utf-8")).hexdigest()[:32]
-        unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        digest = hashlib.sha256(actor_name.encode("utf-8")).hexdigest()[:32]
+        self._path = folder / f"{digest}-{os.getpid()}"  # its successor's is another file, whoever removes this one
+        unfinished = folder / f".{self._path.name}"
         unfinished.write_text(json.dumps({"actor": actor_name, "pid": os.getpid()}), encoding="utf-8")
         unfinished.replace(self._path)
 
@@ -46,7 +53,7 @@ class LiveMark:
 def live_conversations(folder: Path) -> Sequence[Live]:
     """The live conversations of a node, the one unused for longest first. Marks of dead processes go."""
     found = []
-    for path in folder.glob("[0-9a-f]*"):
+    for path in folder.glob("[0-9a-f]*-*"):
         try:
             mark = json.loads(path.read_text(encoding="utf-8"))
             live = Live(actor_name=mark["actor"], pid=mark["pid"], last_used=path.stat().st_mtime)

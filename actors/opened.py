@@ -34,6 +34,7 @@ class Opened(Generic[Store]):
         self._open_store = open_store
         self._lock_wait_s = lock_wait_s
         self._store: Store | None = None
+        self._ended: Exception | None = None
         self._lock = threading.Lock()
 
     @property
@@ -45,6 +46,8 @@ class Opened(Generic[Store]):
     def use(self) -> Iterator[Store]:
         """The store, opened if it is not; an earlier process of the same actor may still hold the file a while."""
         with self._lock:
+            if self._ended is not None:
+                raise self._ended
             if self._store is None:
                 self._store = self._wait_and_open()
             store = self._store
@@ -60,6 +63,12 @@ class Opened(Generic[Store]):
             store, self._store = self._store, None
         if store is not None:
             store.close()
+
+    def end(self, error: Exception) -> None:
+        """Close it for good; every later use raises this error."""
+        with self._lock:
+            self._ended = error
+        self.close()
 
     def _wait_and_open(self) -> Store:
         limit = time.monotonic() + self._lock_wait_s

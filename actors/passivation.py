@@ -8,11 +8,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..storage.settings import ConversationSettings
-from .activity import Activity
+from .activity import Activity, PassivatedError
 from .live_marks import live_conversations
 
 LIVE_MIB = 85
@@ -63,11 +64,27 @@ class IdleWatch:
             time.sleep(look_s)
             idle_s = self._activity.idle_s
             if idle_s >= self._idle_s:
-                _ask(lambda: myself.passivate.options(max_task_retries=0).remote(self._idle_s))
+                self._ask_itself(myself, self._idle_s)
             elif time.monotonic() >= next_cap_look and idle_s >= look_s:
                 next_cap_look = time.monotonic() + CAP_LOOK_S * random.uniform(0.8, 1.2)
                 if self._own_name in least_recently_used(self._folder, self._cap):
-                    _ask(lambda: myself.passivate.options(max_task_retries=0).remote(look_s))
+                    self._ask_itself(myself, look_s)
+
+    def _ask_itself(self, myself: Any, idle_s: float) -> None:
+        with suppress(PassivatedError), self._activity.own_call():
+            _ask(lambda: myself.passivate.options(max_task_retries=0).remote(idle_s, asked_by_itself=True))
+
+
+def exit_in_any_case(within_s: float) -> None:
+    """End this process even when Ray does not; it would start it anew, which costs only time."""
+
+    def end() -> None:
+        logger.error("Ray has not ended this process within %.0f s", within_s)
+        os._exit(0)
+
+    timer = threading.Timer(within_s, end)
+    timer.daemon = True
+    timer.start()
 
 
 def least_recently_used(folder: Path, cap: int) -> Sequence[str]:

@@ -52,7 +52,7 @@ def directory_actor(place: RuntimePlace) -> Any:
     return (
         _actor_class(Directory, max_task_retries=-1)
         .options(name=DIRECTORY, namespace=place.namespace, lifetime="detached", get_if_exists=True)
-        .remote(place.data_dir, place.settings)
+        .remote(place)
     )
 
 

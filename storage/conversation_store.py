@@ -14,6 +14,7 @@ from .errors import ContactMismatchError, FencedError, FileCorruptError
 from .fault_points import fault_point
 from .fence import Fence
 from .message_log import MessageLog, MessageReader
+from .outbox_log import OutboxCursor, OutboxReader, ParkedMessage, remove_parked, write_cursor, write_parked
 from .overlay_log import read_overlays, write_overlay
 from .records import (
     AgentName,
@@ -48,6 +49,7 @@ class ConversationReader:
         self.database = database
         self.messages = MessageReader(database)
         self.turns = TurnReader(database)
+        self.outbox = OutboxReader(database)
 
     def overlays(self) -> Sequence[Overlay]:
         """The overlays, oldest range first."""
@@ -95,6 +97,7 @@ class ConversationStore:
         self._turns = TurnLog(database, identity.conversation_id)
         self._state = ConversationReader(database).working_state()
         self._overlays = read_overlays(database)
+        self._outbox = OutboxReader(database)
 
     @classmethod
     def open(
@@ -396,6 +399,28 @@ class ConversationStore:
         with self._database.transaction() as transaction:
             write_overlay(transaction, overlay)
         self._overlays = read_overlays(self._database)
+
+    # The outbox.
+
+    @replayable
+    def move_outbox_cursor(self, *, kind: str, cursor: OutboxCursor) -> None:
+        """Note how far a consumer is."""
+        with self._database.transaction() as transaction:
+            write_cursor(transaction, kind, cursor, is_new=not self._outbox.has_cursor(kind))
+
+    @replayable
+    def park_message(self, *, parked: ParkedMessage) -> None:
+        """Put a message aside that a consumer could not take, and move the consumer's cursor past it."""
+        with self._database.transaction() as transaction:
+            write_parked(transaction, parked)
+            is_new = not self._outbox.has_cursor(parked.kind)
+            write_cursor(transaction, parked.kind, OutboxCursor(delivered_seq=parked.seq), is_new=is_new)
+
+    @replayable
+    def remove_parked_message(self, *, kind: str, seq: int) -> None:
+        """Forget a parked message, since it has been taken after all."""
+        with self._database.transaction() as transaction:
+            remove_parked(transaction, kind, seq)
 
     def _write_working_state(self, transaction: Transaction, state: WorkingState) -> None:
         transaction.execute(

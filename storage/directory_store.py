@@ -1,52 +1,22 @@
-"""The directory's file: the runtime's agents and its conversations."""
+"""The directory's file: the runtime's agents, contacts and conversations, and the runs of its jobs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import cast
 
 from .database import Database, from_stored, to_stored
+from .directory_records import AgentRecord, ConversationNote, ConversationRecord, JobRun
 from .errors import ContactMismatchError
 from .records import AgentName, ContactId, ConversationId
 from .replay import replayable
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRecord:
-    """An agent as it is stored."""
-
-    name: AgentName
-    agent_id: str
-    """UUID."""
-    options: str
-    """JSON; see `agent_options.py`."""
-    version: int
-    """Counted from 1; a change of the options adds one."""
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationRecord:
-    """A conversation that the runtime knows."""
-
-    agent: AgentName
-    conversation_id: ConversationId
-    contact: ContactId | None
-    created_at: datetime
-    epoch: int = 0
-    """Number of its newest activation; 0: it never had one."""
-    has_file: bool = False
-    """It has been stored: its file must be there."""
-    node: str | None = None
-    """Where its newest activation is, or was."""
-    last_activity: datetime
-    messages: int = 0
-    """As of its last passivation, like the next."""
-    open_turns: int = 0
+KEPT_JOB_RUNS = 100
+"""Of each job, the newest."""
 
 
 class DirectoryStore:
@@ -73,10 +43,15 @@ class DirectoryStore:
         self._conversations: dict[tuple[AgentName, ConversationId], ConversationRecord] = {}
         for row in database.query(
             "SELECT agent, conversation_id, contact, created_at, epoch, has_file, node, last_activity, messages,"
-            " open_turns FROM conversations ORDER BY created_at, agent, conversation_id"
+            " open_turns, outbox_pending, outbox_parked, drained_kinds, sweeps, next_sweep_at FROM conversations"
+            " ORDER BY created_at, agent, conversation_id"
         ):
             conversation = _to_conversation(row)
             self._conversations[conversation.agent, conversation.conversation_id] = conversation
+        self._contacts = {
+            ContactId(cast(str, contact)): from_stored(cast(datetime, created_at))
+            for contact, created_at in database.query("SELECT contact, created_at FROM contacts ORDER BY contact")
+        }
 
     @classmethod
     def open(cls, path: Path) -> DirectoryStore:
@@ -142,9 +117,16 @@ class DirectoryStore:
         with self._database.transaction() as transaction:
             transaction.execute(
                 "INSERT INTO conversations (agent, conversation_id, contact, created_at, epoch, has_file,"
-                " last_activity, messages, open_turns) VALUES (?, ?, ?, ?, 0, FALSE, ?, 0, 0)",
+                " last_activity, messages, open_turns, outbox_pending, outbox_parked, drained_kinds, sweeps)"
+                " VALUES (?, ?, ?, ?, 0, FALSE, ?, 0, 0, 0, 0, '[]', 0)",
                 [agent, conversation_id, contact, to_stored(at), to_stored(at)],
             )
+            if contact is not None and contact not in self._contacts:
+                transaction.execute(
+                    "INSERT INTO contacts (contact, created_at) VALUES (?, ?)", [contact, to_stored(at)]
+                )
+        if contact is not None:
+            self._contacts.setdefault(contact, at)
         record = ConversationRecord(
             agent=agent, conversation_id=conversation_id, contact=contact, created_at=at, last_activity=at
         )
@@ -172,7 +154,10 @@ class DirectoryStore:
             ContactMismatchError: It is known with another contact than given.
         """
         known = self.register_conversation(agent=agent, conversation_id=conversation_id, contact=contact, at=at)
-        return self._change(replace(known, epoch=max(known.epoch, after) + 1, node=node, last_activity=at))
+        epoch = max(known.epoch, after) + 1
+        return self._change(
+            replace(known, epoch=epoch, node=node, last_activity=at, outbox_pending=None, drained_kinds=())
+        )
 
     @replayable
     def note_conversation(
@@ -181,20 +166,60 @@ class DirectoryStore:
         agent: AgentName,
         conversation_id: ConversationId,
         epoch: int,
-        messages: int,
-        open_turns: int,
+        note: ConversationNote,
+        next_sweep_at: datetime | None,
         at: datetime,
     ) -> None:
-        """Note what an activation has stored; an activation that is not the newest notes nothing."""
+        """Note what an activation has stored as it ends; one that is not the newest notes nothing.
+
+        Args:
+            next_sweep_at: Something is undelivered, and not to be tried again before then.
+        """
         known = self._conversations.get((agent, conversation_id))
-        if known is not None and known.epoch == epoch:
-            self._change(replace(known, has_file=True, messages=messages, open_turns=open_turns, last_activity=at))
+        if known is None or known.epoch != epoch:
+            return
+        self._change(
+            replace(
+                known,
+                has_file=True,
+                last_activity=at,
+                messages=note.messages,
+                open_turns=note.open_turns,
+                outbox_pending=note.outbox_pending,
+                outbox_parked=note.outbox_parked,
+                drained_kinds=note.drained_kinds,
+                sweeps=known.sweeps + 1 if next_sweep_at else 0,
+                next_sweep_at=next_sweep_at,
+            )
+        )
+
+    @replayable
+    def mark_stored(self, *, agent: AgentName, conversation_id: ConversationId) -> None:
+        """Note that a conversation's file has been made: from now on it must be there."""
+        known = self._conversations[agent, conversation_id]
+        if not known.has_file:
+            self._change(replace(known, has_file=True))
+
+    @replayable
+    def add_job_run(self, *, run: JobRun) -> None:
+        """Note a run of a job; the oldest beyond a hundred of its kind go."""
+        with self._database.transaction() as transaction:
+            transaction.execute(
+                "INSERT INTO job_runs (run_id, job, started_at, ended_at, counts, error) VALUES (?, ?, ?, ?, ?, ?)",
+                [run.run_id, run.job, to_stored(run.started_at), to_stored(run.ended_at), run.counts, run.error],
+            )
+            transaction.execute(
+                "DELETE FROM job_runs WHERE job = ? AND started_at < (SELECT min(started_at) FROM (SELECT started_at"
+                " FROM job_runs WHERE job = ? ORDER BY started_at DESC LIMIT ?))",
+                [run.job, run.job, KEPT_JOB_RUNS],
+            )
 
     def _change(self, record: ConversationRecord) -> ConversationRecord:
         with self._database.transaction() as transaction:
             transaction.execute(
                 "UPDATE conversations SET epoch = ?, has_file = ?, node = ?, last_activity = ?, messages = ?,"
-                " open_turns = ? WHERE agent = ? AND conversation_id = ?",
+                " open_turns = ?, outbox_pending = ?, outbox_parked = ?, drained_kinds = ?, sweeps = ?,"
+                " next_sweep_at = ? WHERE agent = ? AND conversation_id = ?",
                 [
                     record.epoch,
                     record.has_file,
@@ -202,6 +227,11 @@ class DirectoryStore:
                     to_stored(record.last_activity),
                     record.messages,
                     record.open_turns,
+                    record.outbox_pending,
+                    record.outbox_parked,
+                    json.dumps(record.drained_kinds),
+                    record.sweeps,
+                    to_stored(record.next_sweep_at) if record.next_sweep_at else None,
                     record.agent,
                     record.conversation_id,
                 ],
@@ -219,9 +249,61 @@ class DirectoryStore:
         known.sort(key=lambda record: (record.created_at, record.agent, record.conversation_id))
         return known[offset : offset + limit]
 
+    def undelivered(self, kinds: frozenset[str], at: datetime) -> Sequence[ConversationRecord]:
+        """Conversations that may hold messages which one of these consumers has not had, the longest unused first.
+
+        Those that are live are among them, and those whose process was killed: nobody has noted what they hold.
+        """
+        due = [
+            record
+            for record in self._conversations.values()
+            if record.has_file
+            and not kinds <= set(record.drained_kinds)
+            and (record.next_sweep_at is None or record.next_sweep_at <= at)
+        ]
+        return sorted(due, key=lambda record: record.last_activity)
+
+    def contacts(self) -> Sequence[ContactId]:
+        """The contacts of all conversations."""
+        return sorted(self._contacts)
+
+    def job_runs(self, job: str | None, limit: int) -> Sequence[JobRun]:
+        """The newest runs of a job, or of all, newest first."""
+        return [
+            JobRun(
+                run_id=cast(str, run_id),
+                job=cast(str, name),
+                started_at=from_stored(cast(datetime, started_at)),
+                ended_at=from_stored(cast(datetime, ended_at)),
+                counts=cast(str, counts),
+                error=cast("str | None", error),
+            )
+            for run_id, name, started_at, ended_at, counts, error in self._database.query(
+                "SELECT run_id, job, started_at, ended_at, counts, error FROM job_runs WHERE job = ? OR ? IS NULL"
+                " ORDER BY started_at DESC, run_id LIMIT ?",
+                [job, job, limit],
+            )
+        ]
+
 
 def _to_conversation(row: tuple[object, ...]) -> ConversationRecord:
-    agent, conversation_id, contact, created_at, epoch, has_file, node, last_activity, messages, open_turns = row
+    (
+        agent,
+        conversation_id,
+        contact,
+        created_at,
+        epoch,
+        has_file,
+        node,
+        last_activity,
+        messages,
+        open_turns,
+        outbox_pending,
+        outbox_parked,
+        drained_kinds,
+        sweeps,
+        next_sweep_at,
+    ) = row
     return ConversationRecord(
         agent=AgentName(cast(str, agent)),
         conversation_id=ConversationId(cast(str, conversation_id)),
@@ -233,4 +315,9 @@ def _to_conversation(row: tuple[object, ...]) -> ConversationRecord:
         last_activity=from_stored(cast(datetime, last_activity)),
         messages=cast(int, messages),
         open_turns=cast(int, open_turns),
+        outbox_pending=cast("int | None", outbox_pending),
+        outbox_parked=cast(int, outbox_parked),
+        drained_kinds=tuple(json.loads(cast(str, drained_kinds))),
+        sweeps=cast(int, sweeps),
+        next_sweep_at=from_stored(cast(datetime, next_sweep_at)) if next_sweep_at is not None else None,
     )

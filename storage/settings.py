@@ -102,6 +102,22 @@ class ConversationSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxSettings:
+    """Who follows the messages of conversations, and how they are delivered."""
+
+    consumers: tuple[str, ...] = ()
+    """Each `kind=package.module:attribute`, an `OutboxConsumer` or what makes one without arguments."""
+    batch: int = 50
+    """Messages handed over at a time, at most."""
+    max_attempts: int = 5
+    """A message that its consumer could not take so often is parked."""
+    longest_pause_s: float = 60.0
+    """Between tries; the first is 0.2 s."""
+    sweep_s: float = 60.0
+    """How often dormant conversations with undelivered messages are looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
     """Semantic memory."""
 
@@ -186,6 +202,8 @@ class RaySettings:
     temp_dir: Path | None = None
     """Its temporary directory; a short path, since sockets live in it. None: a new one below the system's."""
     object_store_mib: int = 128
+    linger_s: float = 3.0
+    """How long it stays after its last script, for the next one."""
     dashboard: bool = False
     dashboard_port: int = 8265
 
@@ -199,6 +217,7 @@ class Settings:
     tools: ToolSettings = field(default_factory=ToolSettings)
     models: ModelSettings = field(default_factory=ModelSettings)
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
+    outbox: OutboxSettings = field(default_factory=OutboxSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     recall: RecallSettings = field(default_factory=RecallSettings)
     search: SearchSettings = field(default_factory=SearchSettings)

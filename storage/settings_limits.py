@@ -59,6 +59,10 @@ LIMITS: Mapping[str, Limits] = {
     "conversations.file_memory_limit_mib": Limits(least=8, most=_MOST),
     "conversations.tidy_wal_kib": _COUNT_OR_NONE,
     "conversations.lock_wait_s": _WAIT,
+    "outbox.batch": _COUNT,
+    "outbox.max_attempts": _COUNT,
+    "outbox.longest_pause_s": _DURATION,
+    "outbox.sweep_s": _DURATION,
     "conversations.call_timeout_s": _DURATION,
     "memory.verify_candidates": _COUNT,
     "memory.verify_similarity": _SHARE,
@@ -91,6 +95,7 @@ LIMITS: Mapping[str, Limits] = {
     "consolidation.sample": _COUNT,
     "consolidation.similarity": _SHARE,
     "consolidation.max_clusters": _COUNT,
+    "ray.linger_s": _WAIT,
     "ray.object_store_mib": Limits(least=75, most=_MOST),
     "ray.dashboard_port": Limits(least=1, most=65535),
 }

@@ -199,8 +199,15 @@ def _time_of_day(value: Any) -> Any:
     return parsed
 
 
+def _texts(value: Any) -> Any:
+    """A list of texts; an environment variable has them between commas."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
 def _annotated(key: str, kind: Any) -> Any:
     """The type of a setting with its limits, as pydantic reads them."""
+    if kind == tuple[str, ...]:
+        return Annotated[kind, BeforeValidator(_texts)]
     if kind is time:
         return Annotated[time, BeforeValidator(_time_of_day)]
     if key not in LIMITS:
@@ -268,6 +275,8 @@ def _allowed(key: str) -> str:
         return f"give one of: {', '.join(get_args(kind))}"
     if kind is bool:
         return "give true or false"
+    if kind == tuple[str, ...]:
+        return "give a list of texts, or one text with commas between them"
     if kind is time:
         return "give a time of day in UTC such as 03:00"
     return "give a path" if Path in get_args(kind) else "give a text"

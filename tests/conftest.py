@@ -26,6 +26,7 @@ settings.load_profile("perdure")
 def _own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The token of the tests' Rays is not the user's."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    os.environ["PERDURE_RAY__LINGER_S"] = "0.5"  # a test waits for its host to end
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ...storage.errors import CallTimeoutError, FencedError, InternalError, InvalidInputError, PerdureError
+from ...storage.errors import CallTimeoutError, FencedError, InternalError, InvalidInputError
 from ..activity import PassivatedError
+from ..task_errors import cause_of
 from .gate import Gate
 from .lane import SUBMITTED_AT
 
@@ -143,11 +144,3 @@ def pause(backoff_s: float, deadline: Deadline) -> float:
     remaining_s = deadline.remaining_s()
     time.sleep(min(backoff_s * random.uniform(0.5, 1.0), remaining_s if remaining_s is not None else backoff_s))
     return min(2 * backoff_s, LONGEST_BACKOFF_S)
-
-
-def cause_of(error: Any) -> PerdureError:
-    """Our error that an actor's method raised."""
-    cause = error.cause
-    if isinstance(cause, PerdureError):
-        return cause
-    return InternalError(str(error))

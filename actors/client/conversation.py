@@ -184,6 +184,11 @@ class ConversationHandle:
             return [cast(str, running)]
         return cast("Sequence[str]", self.call("abandon_open_turns", timeout_s=timeout_s))
 
+    @ordered_call
+    def retry_parked(self, *, timeout_s: float | None = None) -> int:
+        """Hand over once more what consumers of the outbox could not take; how many messages were taken now."""
+        return cast(int, self.call("retry_parked", timeout_s=timeout_s))
+
     @unordered_call
     def inspect(self, *, timeout_s: float | None = None) -> Inspection:
         """The conversation's process, file and open turns, also while a turn runs."""

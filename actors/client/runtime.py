@@ -13,10 +13,11 @@ from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
 
 from ...jobs.context import check_system_prompt
+from ...jobs.outbox import consumer_places
 from ...jobs.scripted_chat import Script, script_to_name
 from ...storage.agent_options import AgentOptions
 from ...storage.data_directory import DataDirectory
-from ...storage.directory_store import AgentRecord, ConversationRecord
+from ...storage.directory_records import AgentRecord, ConversationRecord, JobRun
 from ...storage.errors import HostError, InvalidInputError, RuntimeClosedError
 from ...storage.records import AgentName
 from ...storage.settings import Settings
@@ -81,6 +82,7 @@ class Runtime:
     def __init__(self, data_dir: str | Path | None, address: str | None, settings: Mapping[str, Any] | None) -> None:
         chosen = Path(data_dir) if data_dir is not None else default_data_dir()
         wanted = read_settings(chosen, settings)
+        consumer_places(wanted.outbox)  # refused here, where somebody sees it
         self.data_directory = DataDirectory.prepare(chosen)
         self._share: HostShare | None = None
         if address is None:
@@ -177,6 +179,11 @@ class Runtime:
         key = None if agent is None else AgentName(storable_id(agent, "agent"))
         found = self.directory_call("conversations", key, limit, offset, timeout_s=timeout_s)
         return cast("Sequence[ConversationRecord]", found)
+
+    @unordered_call
+    def job_runs(self, job: str | None = None, *, limit: int = 20, timeout_s: float | None = None) -> Sequence[JobRun]:
+        """The newest runs of a job of the runtime's own, or of all, newest first."""
+        return cast("Sequence[JobRun]", self.directory_call("job_runs", job, limit, timeout_s=timeout_s))
 
     def _code_of(
         self, name: AgentName, functions: Mapping[str, Tool[..., Any]], options: AgentOptions

@@ -10,7 +10,8 @@ from concurrent.futures import Executor, Future
 from ...jobs.turn_events import TextPiece, TurnEvent, TurnFinished
 from ...jobs.turn_events import ToolFinished as TurnToolFinished
 from ...jobs.turn_events import ToolStarted as TurnToolStarted
-from .actor_call import FIRST_BACKOFF_S, SUPERSEDED, ActorLink, Deadline, cause_of, pause
+from ..task_errors import cause_of
+from .actor_call import FIRST_BACKOFF_S, SUPERSEDED, ActorLink, Deadline, pause
 from .events import Event, Finished, ToolFinished, ToolStarted
 from .lane import Lane
 from .splice import TextSplicer

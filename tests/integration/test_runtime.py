@@ -142,6 +142,7 @@ def test_a_driver_that_is_killed_leaves_its_data_directory_free_and_its_turns_to
         """
     first = run_script(body, tmp_path / "data", "first")
     assert first.returncode == -9
+    assert wait_until_unserved(tmp_path / "data" / "run")  # sooner, the turn would still be running
     second = run_script(body, tmp_path / "data", "second")
     assert (second.returncode, second.stdout.split()) == (0, ["ok", "ok", "4"]), second.stderr
 

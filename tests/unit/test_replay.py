@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import perdure.storage.conversation_store
 from perdure.storage.conversation_store import ConversationStore
+from perdure.storage.directory_records import ConversationNote, JobRun
 from perdure.storage.directory_store import DirectoryStore
 from perdure.storage.records import AgentName, ContactId, ConversationId
 from perdure.storage.replay import WriteCall, replay, replayable, replayable_methods
@@ -90,10 +91,18 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
             agent=name,
             conversation_id=ConversationId(f"c{number % 11}"),
             epoch=activated.epoch - number % 2,
-            messages=number,
-            open_turns=number % 3,
+            note=ConversationNote(
+                messages=number,
+                open_turns=number % 3,
+                outbox_pending=number % 5,
+                drained_kinds=("index",)[: number % 2],
+            ),
+            next_sweep_at=at(number + 60) if number % 3 else None,
             at=at(number),
         )
+        recorder.mark_stored(agent=name, conversation_id=ConversationId(f"c{number % 11}"))
+        run = JobRun(run_id=f"r{number}", job="sweep", started_at=at(number), ended_at=at(number + 1), counts="{}")
+        recorder.add_job_run(run=run)
     assert {call.method for call in recorder.calls} == replayable_methods(DirectoryStore)
 
     repeated = DirectoryStore.open(tmp_path / "repeated.duckdb")
@@ -102,6 +111,8 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
     assert list(repeated.agents()) == list(original.agents())
     assert repeated.conversations(None, 100, 0) == original.conversations(None, 100, 0)
     assert any(record.epoch > 1 and record.has_file for record in repeated.conversations(None, 100, 0))
+    assert repeated.contacts() == original.contacts()
+    assert repeated.job_runs(None, 100) == original.job_runs(None, 100)
     original.close()
     repeated.close()
 

@@ -53,6 +53,23 @@ CREATE TABLE turn_checkpoints (
     recorded_at TIMESTAMP NOT NULL
 );
 
+-- How far each consumer has been told of the messages; the messages themselves are the rows of the outbox.
+CREATE TABLE outbox_cursors (
+    kind VARCHAR NOT NULL,
+    delivered_seq BIGINT NOT NULL,
+    attempts INTEGER NOT NULL
+);
+
+-- Messages that a consumer could not take; its cursor is past them.
+CREATE TABLE outbox_parked (
+    kind VARCHAR NOT NULL,
+    seq BIGINT NOT NULL,
+    message_id VARCHAR NOT NULL,
+    attempts INTEGER NOT NULL,
+    error VARCHAR NOT NULL,
+    parked_at TIMESTAMP NOT NULL
+);
+
 CREATE TABLE conversation_overlays (
     overlay_id VARCHAR NOT NULL,
     from_seq BIGINT NOT NULL,

@@ -18,5 +18,24 @@ CREATE TABLE conversations (
     node VARCHAR,
     last_activity TIMESTAMP NOT NULL,
     messages BIGINT NOT NULL,
-    open_turns INTEGER NOT NULL
+    open_turns INTEGER NOT NULL,
+    outbox_pending BIGINT,
+    outbox_parked BIGINT NOT NULL,
+    drained_kinds VARCHAR NOT NULL,
+    sweeps INTEGER NOT NULL,
+    next_sweep_at TIMESTAMP
+);
+
+CREATE TABLE contacts (
+    contact VARCHAR NOT NULL,
+    created_at TIMESTAMP NOT NULL
+);
+
+CREATE TABLE job_runs (
+    run_id VARCHAR NOT NULL,
+    job VARCHAR NOT NULL,
+    started_at TIMESTAMP NOT NULL,
+    ended_at TIMESTAMP NOT NULL,
+    counts VARCHAR NOT NULL,
+    error VARCHAR
 );
