@@ -22,6 +22,8 @@ class RuntimePlace:
     """Of its actors; derived from the runtime's id."""
     data_dir: Path
     settings: Settings
+    node_id: str | None = None
+    """Ray's id of the node that holds the data directory. None: the one that this process is on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,13 @@ def directory_actor(place: RuntimePlace) -> Any:
 
     return (
         _actor_class(Directory, max_task_retries=-1)
-        .options(name=DIRECTORY, namespace=place.namespace, lifetime="detached", get_if_exists=True)
+        .options(
+            name=DIRECTORY,
+            namespace=place.namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            scheduling_strategy=_beside_the_files(place),
+        )
         .remote(place)
     )
 
@@ -86,9 +94,24 @@ def conversation_actor(place: RuntimePlace, conversation: ConversationPlace) -> 
 
     return (
         _actor_class(ConversationProcess, max_task_retries=-1, control_threads=2)
-        .options(name=conversation.actor_name, namespace=place.namespace, lifetime="detached", get_if_exists=True)
+        .options(
+            name=conversation.actor_name,
+            namespace=place.namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            scheduling_strategy=_beside_the_files(place),
+        )
         .remote(place, conversation)
     )
+
+
+def _beside_the_files(place: RuntimePlace) -> Any:
+    """Owners of files stay on the node that has the files: elsewhere, a restarted one would open an empty one."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    node_id = place.node_id or ray.get_runtime_context().get_node_id()
+    return NodeAffinitySchedulingStrategy(node_id, soft=False)
 
 
 @cache

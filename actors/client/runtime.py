@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -107,8 +108,13 @@ class Runtime:
         self._links: dict[str, ActorLink] = {}
         self._lanes: dict[str, Lane] = {}
         self._directory = self.link("directory", lambda: directory_actor(self.place))
-        self._directory.handle()
-        models_actor(self.place, 0)  # starts beside the rest, so that the first turn need not wait for it
+        try:
+            models_actor(self.place, 0)  # starts beside the rest, so that the first turn need not wait for it
+            node_id = self.directory_call("node_id", timeout_s=None)
+        except BaseException:
+            self.close()
+            raise
+        self.place = replace(self.place, node_id=node_id)
 
     def __repr__(self) -> str:
         state = "closed" if self._gate.is_closed else "connected"
