@@ -51,12 +51,7 @@ class Attachment:
                 "run the driver on a node of the cluster with address='auto', or submit it as a Ray job",
             )
         with self._lock:
-            if self._users and self._address != address:
-                raise InvalidInputError(
-                    "address",
-                    f"this process is connected to the Ray at {self._address}, and can be to one only",
-                    "close that runtime first, or use another process",
-                )
+            self._check_free_for(address)
             prepare_ray(with_token=with_token)
             import ray
 
@@ -71,6 +66,23 @@ class Attachment:
             _log_raylet_messages()
             self._address = address
             self._users += 1
+
+    def check_free_for(self, address: str | None) -> None:
+        """See that this process may attach to the Ray at an address; None: to one that is yet to be started.
+
+        Raises:
+            InvalidInputError: It is attached to another.
+        """
+        with self._lock:
+            self._check_free_for(address)
+
+    def _check_free_for(self, address: str | None) -> None:
+        if self._users and self._address != address:
+            raise InvalidInputError(
+                "address",
+                f"this process is connected to the Ray at {self._address}, and can be to one only",
+                "close that runtime first, or use another process",
+            )
 
     def _join(self, address: str) -> None:
         import ray
@@ -110,7 +122,9 @@ class HostShare:
         run_dir = data_dir / "run"
         lock = ClientLock(run_dir)
         try:
-            host = find_host(run_dir) or _start_host(data_dir, run_dir, settings)
+            host = find_host(run_dir)
+            ATTACHMENT.check_free_for(host.address if host is not None else None)
+            host = host or _start_host(data_dir, run_dir, settings)
         except BaseException:
             lock.release()
             raise

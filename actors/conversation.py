@@ -295,7 +295,7 @@ class ConversationProcess:
         )
         self._epoch = record.epoch
         if not record.has_file:
-            self._directory.mark_stored(where)
+            self._directory.mark_stored(where, store.identity.contact)
         conversation = Conversation(store, self._model, self._tools, self._clock, place.settings, self._cancel_flag)
         return _Live(store=store, conversation=conversation, reader=store.reader(), outbox_reader=store.reader())
 

@@ -101,10 +101,10 @@ class Directory:
                 at=datetime.now(UTC),
             )
 
-    def mark_stored(self, agent: AgentName, conversation_id: ConversationId) -> None:
-        """Note that a conversation's file has been made."""
+    def mark_stored(self, agent: AgentName, conversation_id: ConversationId, contact: ContactId | None) -> None:
+        """Note that a conversation has a file, which says who its contact is."""
         with self._store.use() as store:
-            store.mark_stored(agent=agent, conversation_id=conversation_id)
+            store.mark_stored(agent=agent, conversation_id=conversation_id, contact=contact, at=datetime.now(UTC))
 
     def note(self, agent: AgentName, conversation_id: ConversationId, epoch: int, note: ConversationNote) -> None:
         """Note what an activation has stored as it ends."""

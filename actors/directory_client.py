@@ -10,6 +10,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, GetTimeoutErro
 
 from ..storage.directory_records import ConversationNote, ConversationRecord
 from ..storage.errors import CallTimeoutError
+from ..storage.records import ContactId
 from .placement import ConversationPlace, RuntimePlace, directory_actor
 from .task_errors import cause_of
 
@@ -29,9 +30,9 @@ class DirectoryClient:
         assert isinstance(record, ConversationRecord)
         return record
 
-    def mark_stored(self, where: ConversationPlace) -> None:
-        """Tell that the conversation's file has been made. See `Directory.mark_stored`."""
-        self._call("mark_stored", where.agent, where.conversation_id)
+    def mark_stored(self, where: ConversationPlace, contact: ContactId | None) -> None:
+        """Tell that the conversation has a file. See `Directory.mark_stored`."""
+        self._call("mark_stored", where.agent, where.conversation_id, contact)
 
     def note(self, where: ConversationPlace, epoch: int, note: ConversationNote) -> None:
         """Tell what the conversation has stored. See `Directory.note`."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast
 
-from .database import Database, from_stored, to_stored
+from .database import Database, Transaction, from_stored, to_stored
 from .directory_records import AgentRecord, ConversationNote, ConversationRecord, JobRun
 from .errors import ContactMismatchError
 from .records import AgentName, ContactId, ConversationId
@@ -122,9 +122,7 @@ class DirectoryStore:
                 [agent, conversation_id, contact, to_stored(at), to_stored(at)],
             )
             if contact is not None and contact not in self._contacts:
-                transaction.execute(
-                    "INSERT INTO contacts (contact, created_at) VALUES (?, ?)", [contact, to_stored(at)]
-                )
+                _write_contact(transaction, contact, at)
         if contact is not None:
             self._contacts.setdefault(contact, at)
         record = ConversationRecord(
@@ -194,11 +192,18 @@ class DirectoryStore:
         )
 
     @replayable
-    def mark_stored(self, *, agent: AgentName, conversation_id: ConversationId) -> None:
-        """Note that a conversation's file has been made: from now on it must be there."""
+    def mark_stored(
+        self, *, agent: AgentName, conversation_id: ConversationId, contact: ContactId | None, at: datetime
+    ) -> None:
+        """Note that a conversation has a file, which must be there from now on.
+
+        Args:
+            contact: As the file says; it decides, where this file was lost and begun anew.
+        """
         known = self._conversations[agent, conversation_id]
-        if not known.has_file:
-            self._change(replace(known, has_file=True))
+        if known.has_file:
+            return
+        self._change(replace(known, has_file=True, contact=contact), contact_seen_at=at)
 
     @replayable
     def add_job_run(self, *, run: JobRun) -> None:
@@ -214,13 +219,14 @@ class DirectoryStore:
                 [run.job, run.job, KEPT_JOB_RUNS],
             )
 
-    def _change(self, record: ConversationRecord) -> ConversationRecord:
+    def _change(self, record: ConversationRecord, contact_seen_at: datetime | None = None) -> ConversationRecord:
         with self._database.transaction() as transaction:
             transaction.execute(
-                "UPDATE conversations SET epoch = ?, has_file = ?, node = ?, last_activity = ?, messages = ?,"
-                " open_turns = ?, outbox_pending = ?, outbox_parked = ?, drained_kinds = ?, sweeps = ?,"
+                "UPDATE conversations SET contact = ?, epoch = ?, has_file = ?, node = ?, last_activity = ?,"
+                " messages = ?, open_turns = ?, outbox_pending = ?, outbox_parked = ?, drained_kinds = ?, sweeps = ?,"
                 " next_sweep_at = ? WHERE agent = ? AND conversation_id = ?",
                 [
+                    record.contact,
                     record.epoch,
                     record.has_file,
                     record.node,
@@ -236,6 +242,11 @@ class DirectoryStore:
                     record.conversation_id,
                 ],
             )
+            new_contact = record.contact if contact_seen_at and record.contact not in self._contacts else None
+            if new_contact is not None and contact_seen_at is not None:
+                _write_contact(transaction, new_contact, contact_seen_at)
+        if new_contact is not None and contact_seen_at is not None:
+            self._contacts[new_contact] = contact_seen_at
         self._conversations[record.agent, record.conversation_id] = record
         return record
 
@@ -284,6 +295,10 @@ class DirectoryStore:
                 [job, job, limit],
             )
         ]
+
+
+def _write_contact(transaction: Transaction, contact: ContactId, at: datetime) -> None:
+    transaction.execute("INSERT INTO contacts (contact, created_at) VALUES (?, ?)", [contact, to_stored(at)])
 
 
 def _to_conversation(row: tuple[object, ...]) -> ConversationRecord:

@@ -135,6 +135,7 @@ def test_a_second_data_directory_in_one_process_is_one_line_and_no_traceback(per
     status, _, error = perdure("--data-dir", tmp_path / "data", "replay", SMALL_LOCOMO, "--agent", "a")
     assert status == 1
     assert [line.startswith("perdure: ") and "can be to one only" in line for line in error.splitlines()] == [True]
+    assert not (tmp_path / "data" / "run" / "host.log").exists()  # nothing was started for it
 
 
 def test_a_real_locomo_conversation_is_stored_message_by_message(perdure, runtime, name):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import fields
 from pathlib import Path
 
@@ -45,19 +43,16 @@ def test_every_example_is_run():
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", PRINTED)
-def test_an_example_does_what_it_says(name, tmp_path):
-    ray_dir = tempfile.mkdtemp(prefix="pd-", dir="/tmp")  # short, since sockets live below it
+def test_an_example_does_what_it_says(name, runtime, tmp_path):
+    folder = tmp_path if name == "testing_an_agent.py" else runtime.place.data_dir  # the others share the runtime
     ended = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), str(tmp_path)],
-        env={**_own_environment(), "PERDURE_RAY__TEMP_DIR": ray_dir},
+        [sys.executable, str(EXAMPLES / name), str(folder)],
+        env=_own_environment(),
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    for run_dir in tmp_path.rglob("run"):
-        assert wait_until_unserved(run_dir)
-    shutil.rmtree(ray_dir, ignore_errors=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert [text for text in PRINTED[name] if text not in ended.stdout] == [], ended.stdout
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from perdure.storage.database import Database
-from perdure.storage.directory_store import DirectoryStore
+from perdure.storage.directory_records import ConversationNote, ConversationRecord, JobRun
+from perdure.storage.directory_store import KEPT_JOB_RUNS, DirectoryStore
 from perdure.storage.errors import ContactMismatchError, FileCorruptError, StorageError
 from perdure.storage.records import AgentName, ContactId, ConversationId
 from tests.fixtures.conversation_file import at, tables
@@ -144,3 +146,86 @@ def test_a_file_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"garbage" * 1_000)
     with pytest.raises(FileCorruptError, match="directory"):
         DirectoryStore.open(path)
+
+
+def activate(store: DirectoryStore, after: int = 0, seconds: int = 1) -> ConversationRecord:
+    return store.activate_conversation(
+        agent=ANA, conversation_id=C1, contact=None, node="node", after=after, at=at(seconds)
+    )
+
+
+def note(store: DirectoryStore, epoch: int, *kinds: str, next_sweep_at: datetime | None = None) -> None:
+    store.note_conversation(
+        agent=ANA,
+        conversation_id=C1,
+        epoch=epoch,
+        note=ConversationNote(messages=4, open_turns=1, outbox_pending=2, outbox_parked=3, drained_kinds=kinds),
+        next_sweep_at=next_sweep_at,
+        at=at(9),
+    )
+
+
+def test_every_activation_gets_a_higher_epoch_also_after_a_reopening_and_above_what_the_file_has_seen(
+    store: DirectoryStore,
+) -> None:
+    assert [activate(store).epoch for _ in range(3)] == [1, 2, 3]
+    again = reopened(store)
+    assert activate(again).epoch == 4
+    assert activate(again, after=9).epoch == 10
+    again.close()
+
+
+def test_only_the_newest_activation_notes_what_it_has_stored(store: DirectoryStore) -> None:
+    older, newer = activate(store), activate(store)
+    note(store, older.epoch, "index")
+    assert store.conversation(ANA, C1) == newer
+    note(store, newer.epoch, "index")
+    again = reopened(store)
+    noted = again.conversation(ANA, C1)
+    assert noted is not None
+    assert (noted.has_file, noted.messages, noted.open_turns, noted.outbox_pending, noted.outbox_parked) == (
+        True, 4, 1, 2, 3,
+    )  # fmt: skip
+    again.close()
+
+
+def test_a_conversation_is_due_for_delivery_unless_its_last_process_had_delivered_all(store: DirectoryStore) -> None:
+    kinds = frozenset({"index", "extract"})
+
+    def due(seconds: int = 10, wanted: frozenset[str] = kinds) -> int:
+        return len(store.undelivered(wanted, at(seconds)))
+
+    epoch = activate(store).epoch
+    assert due() == 0  # it has nothing yet
+    store.mark_stored(agent=ANA, conversation_id=C1, contact=None, at=at(2))
+    assert due() == 1  # live, or killed: nobody knows
+    note(store, epoch, "index", "extract")
+    assert due() == 0
+    assert due(wanted=kinds | {"later"}) == 1
+    note(store, epoch, "index", next_sweep_at=at(60))
+    assert (due(59), due(60)) == (0, 1)
+    note(store, epoch, "index", next_sweep_at=at(90))
+    noted = store.conversation(ANA, C1)
+    assert noted is not None and noted.sweeps == 2
+    note(store, epoch, "index", "extract")
+    noted = store.conversation(ANA, C1)
+    assert noted is not None and (noted.sweeps, noted.next_sweep_at) == (0, None)
+
+
+def test_the_contact_of_a_conversation_found_again_is_the_one_in_its_file(store: DirectoryStore) -> None:
+    activate(store)
+    store.mark_stored(agent=ANA, conversation_id=C1, contact=CONTACT, at=at(2))
+    again = reopened(store)
+    assert again.register_conversation(agent=ANA, conversation_id=C1, contact=CONTACT, at=at(3)).contact == CONTACT
+    assert again.contacts() == [CONTACT]
+    again.close()
+
+
+def test_the_newest_runs_of_a_job_are_kept_and_the_oldest_go(store: DirectoryStore) -> None:
+    for number in range(KEPT_JOB_RUNS + 5):
+        run = JobRun(run_id=f"r{number}", job="sweep", started_at=at(number), ended_at=at(number), counts="{}")
+        store.add_job_run(run=run)
+    store.add_job_run(run=JobRun(run_id="x", job="other", started_at=at(0), ended_at=at(0), counts="{}", error="e"))
+    kept = store.job_runs("sweep", 1_000)
+    assert [run.run_id for run in kept] == [f"r{number}" for number in range(KEPT_JOB_RUNS + 4, 4, -1)]
+    assert [run.error for run in store.job_runs(None, 1_000) if run.job == "other"] == ["e"]

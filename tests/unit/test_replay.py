@@ -100,7 +100,9 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
             next_sweep_at=at(number + 60) if number % 3 else None,
             at=at(number),
         )
-        recorder.mark_stored(agent=name, conversation_id=ConversationId(f"c{number % 11}"))
+        recorder.mark_stored(
+            agent=name, conversation_id=ConversationId(f"c{number % 11}"), contact=ContactId("p"), at=at(number)
+        )
         run = JobRun(run_id=f"r{number}", job="sweep", started_at=at(number), ended_at=at(number + 1), counts="{}")
         recorder.add_job_run(run=run)
     assert {call.method for call in recorder.calls} == replayable_methods(DirectoryStore)
