@@ -29,12 +29,16 @@ from .calls import AgentSnapshot, Caller, Inspection, OpenTurn
 from .cancellation import CancelFlag
 from .directory_client import DirectoryClient
 from .live_marks import LiveMark, live_folder
+from .metrics import ACTIVATIONS, ERRORS, PASSIVATIONS
+from .metrics_report import MetricsReporter
 from .models_client import PooledChat
 from .opened import Opened
 from .outbox_worker import CursorWriter, OutboxWorker
 from .passivation import IdleWatch, exit_in_any_case, passivate_beyond_cap
 from .placement import ConversationPlace, RuntimePlace
+from .tally import Tally
 from .tool_tasks import ToolTasks
+from .turn_watch import TurnWatch, WatchedChat, WatchedTools
 
 EXIT_S = 10.0
 """For Ray to end the process in order; it takes half a second."""
@@ -72,6 +76,8 @@ class ConversationProcess:
         self._clock = SystemClock()
         self._started_at = self._clock.now()
         self._cancel_flag = CancelFlag()
+        self._tally = Tally()
+        self._watch = TurnWatch(self._tally, where.agent)
         self._model = PooledChat(place, self._cancel_flag.check_running)
         self._tools = ToolTasks(place.settings.tools, self._cancel_flag.check_running)
         self._agent: AgentSnapshot | None = None
@@ -84,11 +90,13 @@ class ConversationProcess:
         self._node_id = str(ray.get_runtime_context().get_node_id())
         self._directory = DirectoryClient(place)
         self._opened = Opened(self._open, place.settings.conversations.lock_wait_s)
-        self._outbox = OutboxWorker(place.settings.outbox, self._read_outbox, CursorWriter(self._activity))
+        self._outbox = OutboxWorker(place.settings.outbox, self._read_outbox, CursorWriter(self._activity, self._tally))
+        self._metrics = MetricsReporter(place, where.actor_name, self._tally, lambda: self._outbox.last_depths)
         # What goes wrong is raised by every call instead: a failing constructor would count as a death.
         with suppress(PerdureError), self._opened.use():
             pass
         self._outbox.start()
+        self._metrics.start()
         IdleWatch(self._activity, marks, where.actor_name, place.settings.conversations).start()
         threading.Thread(
             target=passivate_beyond_cap,
@@ -212,6 +220,8 @@ class ConversationProcess:
                 logger.warning("%r ends without having told the directory: %s", self, error)
         self._opened.end(PassivatedError())
         self._mark.remove()
+        self._tally.count(PASSIVATIONS, self._where.agent)
+        self._metrics.report()
         exit_in_any_case(EXIT_S)
         exit_actor: Any = ray.actor.exit_actor
         exit_actor()
@@ -286,17 +296,27 @@ class ConversationProcess:
                 f"conversation {where.conversation_id!r} of agent {where.agent!r} was stored here and its file is gone;"
                 " restore it from a backup, or use another conversation id",
             )
-        store = ConversationStore.open(
-            path,
-            ConversationIdentity(agent=where.agent, conversation_id=where.conversation_id, contact=where.contact),
-            self._clock.now(),
-            place.settings.conversations.file_memory_limit_mib,
-            record.epoch,
+        store = self._watch.watched(
+            ConversationStore.open(
+                path,
+                ConversationIdentity(agent=where.agent, conversation_id=where.conversation_id, contact=where.contact),
+                self._clock.now(),
+                place.settings.conversations.file_memory_limit_mib,
+                record.epoch,
+            )
         )
+        self._tally.count(ACTIVATIONS, where.agent)
         self._epoch = record.epoch
         if not record.has_file:
             self._directory.mark_stored(where, store.identity.contact)
-        conversation = Conversation(store, self._model, self._tools, self._clock, place.settings, self._cancel_flag)
+        conversation = Conversation(
+            store,
+            WatchedChat(self._model, self._watch),
+            WatchedTools(self._tools, self._watch, self._tally, where.agent),
+            self._clock,
+            place.settings,
+            self._cancel_flag,
+        )
         return _Live(store=store, conversation=conversation, reader=store.reader(), outbox_reader=store.reader())
 
     @contextmanager
@@ -307,13 +327,13 @@ class ConversationProcess:
     @contextmanager
     def _read(self, caller: Caller) -> Iterator[_Live]:
         """For the control group: its threads share the reader, one at a time."""
-        with self._activity.use(), self._reading, self._opened.use() as live:
+        with self._counted(), self._activity.use(), self._reading, self._opened.use() as live:
             self._check_contact(caller, live)
             yield live
 
     @contextmanager
     def _step(self, caller: Caller) -> Iterator[tuple[_Live, AgentProfile]]:
-        with self._activity.use(), self._opened.use() as live:
+        with self._counted(), self._activity.use(), self._opened.use() as live:
             self._check_contact(caller, live)
             if self._agent is None or caller.agent.version >= self._agent.version:
                 self._agent = caller.agent
@@ -335,9 +355,21 @@ class ConversationProcess:
         with self._step(caller) as stepped:
             self._cancel_flag.begin(turn_id)
             try:
-                yield stepped
+                with self._watch.turn():
+                    yield stepped
             finally:
                 self._cancel_flag.end()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """The outer edge: every error that a call is answered with."""
+        try:
+            yield
+        except PassivatedError:
+            raise
+        except Exception as error:
+            self._tally.count(ERRORS, self._where.agent, type(error).__name__)
+            raise
 
     def _has_fresh_turn(self) -> bool:
         """Is a driver in the middle of a turn of its own?"""

@@ -17,6 +17,9 @@ from ..storage.directory_store import DirectoryStore
 from ..storage.errors import SettingsError
 from ..storage.layout import directory_path
 from ..storage.records import AgentName, ContactId, ConversationId
+from .live_marks import live_folder
+from .metrics_export import MetricsExport
+from .metrics_report import MetricsReport
 from .opened import Opened
 from .outbox_sweep import OutboxSweep
 from .placement import RuntimePlace
@@ -26,7 +29,10 @@ MOST_DOUBLINGS = 6
 
 
 class Directory:
-    """Owner of `directory.duckdb`. Calls come one at a time; each is durable on return and may be repeated."""
+    """Owner of `directory.duckdb`. Calls come one at a time; each is durable on return and may be repeated.
+
+    All but `count`: what it is told is kept by Ray alone, and counted again when it comes again.
+    """
 
     def __init__(self, place: RuntimePlace) -> None:
         path = directory_path(place.data_dir)
@@ -35,11 +41,14 @@ class Directory:
         self._kinds: frozenset[str] = frozenset()
         with suppress(SettingsError):  # `connect` refuses it; a constructor never raises
             self._kinds = frozenset(consumer_places(place.settings.outbox))
+        self._metrics = MetricsExport(live_folder(place.data_dir), place.settings.ray.metrics_interval_s)
+        self._metrics.start()
+        self._data_dir = place.data_dir
         if self._kinds:
             OutboxSweep(place).start()
 
     def __repr__(self) -> str:
-        return "Directory()"
+        return f"Directory({self._data_dir})"
 
     def open_agent(self, name: AgentName, given: dict[str, Any]) -> tuple[AgentRecord, AgentOptions]:
         """Create an agent, or change the options given of an existing one.
@@ -136,6 +145,10 @@ class Directory:
         """The newest runs of a job, or of all, newest first."""
         with self._store.use() as store:
             return store.job_runs(job, limit)
+
+    def count(self, report: MetricsReport) -> None:
+        """Export what a conversation's process has counted."""
+        self._metrics.add(report)
 
     def contacts(self) -> Sequence[ContactId]:
         """The contacts of all conversations."""

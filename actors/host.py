@@ -56,12 +56,14 @@ def _become_the_host(directory: DataDirectory, run_dir: Path) -> None:
 
 def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threading.Event) -> None:
     prepare_ray(with_token=True)
+    os.environ.setdefault("RAY_metrics_report_interval_ms", str(int(settings.ray.metrics_interval_s * 1000)))
     import ray
 
     context: Any = ray.init(
         address="local",
         include_dashboard=settings.ray.dashboard,
         dashboard_port=settings.ray.dashboard_port,
+        _metrics_export_port=settings.ray.metrics_port or None,
         object_store_memory=settings.ray.object_store_mib * 2**20,
         _temp_dir=str(temp_dir),
         log_to_driver=False,

@@ -16,11 +16,12 @@ class Models:
     Keys of model providers are read here, from the environment of this process.
     """
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, replica: int) -> None:
         self._chat = ChatModels(settings)
+        self._replica = replica
 
     def __repr__(self) -> str:
-        return "Models()"
+        return f"Models({self._replica})"
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """The whole reply; it may be asked again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,8 @@ from ..storage.outbox_log import OutboxCursor, ParkedMessage
 from ..storage.records import ConversationIdentity, StoredMessage
 from ..storage.settings import OutboxSettings
 from .activity import Activity, PassivatedError
+from .metrics import OUTBOX_MESSAGES
+from .tally import Tally
 from .task_errors import cause_of
 
 AFTER_ERROR_S = 1.0
@@ -48,13 +50,20 @@ class CommittedState:
 class CursorWriter:
     """Has cursors moved by the thread that writes everything else: by calls to the own actor."""
 
-    def __init__(self, activity: Activity) -> None:
+    def __init__(self, activity: Activity, tally: Tally) -> None:
         self._activity = activity
+        self._tally = tally
+        self._delivered: dict[str, int] = {}
+        """By consumer: how far it was before; its cursor is always moved before the first delivery."""
         self._myself: Any = ray.get_runtime_context().current_actor
 
     def move(self, kind: str, cursor: OutboxCursor) -> None:
         """Set a consumer's cursor."""
         self._ask(lambda: self._myself.move_outbox_cursor.remote(kind, cursor))
+        delivered = cursor.delivered_seq - self._delivered.get(kind, cursor.delivered_seq)
+        if delivered:
+            self._tally.count(OUTBOX_MESSAGES, kind, "delivered", by=delivered)
+        self._delivered[kind] = cursor.delivered_seq
 
     def park(self, kind: str, message: StoredMessage, attempts: int, error: str) -> None:
         """Put a message aside and move the cursor past it."""
@@ -67,6 +76,8 @@ class CursorWriter:
             parked_at=datetime.now(UTC),
         )
         self._ask(lambda: self._myself.park_message.remote(parked))
+        self._tally.count(OUTBOX_MESSAGES, kind, "parked")
+        self._delivered[kind] = message.seq
 
     def _ask(self, request: Callable[[], Any]) -> None:
         try:
@@ -92,6 +103,7 @@ class OutboxWorker:
         with suppress(SettingsError):  # `connect` refuses it; a constructor never raises
             self._kinds = tuple(consumer_places(settings))
         self._deliveries: list[Delivery] = []
+        self._last_depths: Mapping[str, int] = {}
         self._wake = threading.Event()
         self._changed = threading.Condition()
         self._passes = 0
@@ -118,6 +130,11 @@ class OutboxWorker:
         """Is a consumer at work on a batch?"""
         since = self._busy_since
         return since is not None and time.monotonic() - since < BUSY_AT_MOST_S
+
+    @property
+    def last_depths(self) -> Mapping[str, int]:
+        """As `depths`, at the end of the last pass."""
+        return self._last_depths
 
     def drain(self, timeout_s: float) -> None:
         """Wait until a pass over all consumers, begun after this call, has come to its end: drained, or postponed."""
@@ -186,6 +203,8 @@ class OutboxWorker:
                     for kind, consumer in load_consumers(self._settings).items()
                 ]
         pauses = [pause_s for delivery in self._deliveries if (pause_s := self._deliver(delivery)) is not None]
+        with self._reading() as (reader, _):
+            self._last_depths = self.depths(reader)
         return min(pauses, default=None)
 
     def _deliver(self, delivery: Delivery) -> float | None:

@@ -80,7 +80,7 @@ def models_actor(place: RuntimePlace, replica: int) -> Any:
             lifetime="detached",
             get_if_exists=True,
         )
-        .remote(place.settings.models)
+        .remote(place.settings.models, replica)
     )
 
 

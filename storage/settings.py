@@ -206,6 +206,10 @@ class RaySettings:
     """How long it stays after its last script, for the next one."""
     dashboard: bool = False
     dashboard_port: int = 8265
+    metrics_port: int = 0
+    """Where the node's metrics can be scraped. 0: any free one."""
+    metrics_interval_s: float = 10.0
+    """How often metrics are told, by a conversation's process and by a local Ray."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

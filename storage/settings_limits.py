@@ -98,4 +98,6 @@ LIMITS: Mapping[str, Limits] = {
     "ray.linger_s": _WAIT,
     "ray.object_store_mib": Limits(least=75, most=_MOST),
     "ray.dashboard_port": Limits(least=1, most=65535),
+    "ray.metrics_port": Limits(least=0, most=65535),
+    "ray.metrics_interval_s": Limits(least=1, most=3600),  # Ray takes a shorter one as a second
 }

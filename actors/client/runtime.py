@@ -191,6 +191,15 @@ class Runtime:
         """The newest runs of a job of the runtime's own, or of all, newest first."""
         return cast("Sequence[JobRun]", self.directory_call("job_runs", job, limit, timeout_s=timeout_s))
 
+    def metrics_urls(self) -> Sequence[str]:
+        """Where the metrics of each node can be scraped, in the form that Prometheus reads."""
+        import ray
+
+        with self._gate:
+            nodes: list[dict[str, Any]] = cast(Any, ray.nodes)()
+        places = [(node["NodeManagerAddress"], node["MetricsExportPort"]) for node in nodes if node["Alive"]]
+        return [f"http://{address}:{port}/metrics" for address, port in places]
+
     def _code_of(
         self, name: AgentName, functions: Mapping[str, Tool[..., Any]], options: AgentOptions
     ) -> dict[str, bytes]:
