@@ -24,6 +24,28 @@ RayMetric = ray_metrics.Counter | ray_metrics.Gauge | ray_metrics.Histogram
 logger = logging.getLogger(__name__)
 
 
+class KnownAgents:
+    """The agents that have series of their own: those that were counted first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._tags: set[str] = set()
+
+    def tag(self, agent: str) -> str:
+        """What stands for an agent: its name, or what all others share."""
+        with self._lock:
+            tag = agent if agent in self._tags or len(self._tags) < self._most else OTHER_AGENTS
+            self._tags.add(tag)
+            return tag
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """All that was given."""
+        with self._lock:
+            return sorted(self._tags)
+
+
 class MetricsExport:
     """Adds up reports. The gauges are set anew in intervals: Ray shows one that is not for two of its own only."""
 
@@ -33,7 +55,7 @@ class MetricsExport:
         self._declared = {metric.name: metric for metric in METRICS}
         self._ray = {metric.name: _in_ray(metric) for metric in METRICS}
         self._lock = threading.Lock()
-        self._agents: set[str] = set()
+        self._agents = KnownAgents(MOST_AGENTS)
         self._depths: dict[str, Mapping[str, int]] = {}
         self._consumers: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
@@ -63,15 +85,14 @@ class MetricsExport:
         """Set what is live and waits now; what was there once and is no more is 0."""
         live = live_conversations(self._marks)
         names = {one.actor_name for one in live}
-        by_agent = Counter(self._agent(agent_of(one)) for one in live)
+        by_agent = Counter(self._agents.tag(agent_of(one)) for one in live)
         with self._lock:
             self._depths = {name: depths for name, depths in self._depths.items() if name in names}
             by_consumer = dict.fromkeys(self._consumers, 0)
             for depths in self._depths.values():
                 for consumer, depth in depths.items():
                     by_consumer[consumer] += depth
-            agents = sorted(self._agents)
-        self._set(LIVE_CONVERSATIONS, {agent: by_agent[agent] for agent in agents})
+        self._set(LIVE_CONVERSATIONS, {agent: by_agent[agent] for agent in self._agents.tags})
         self._set(OUTBOX_DEPTH, by_consumer)
 
     def _set(self, metric: Metric, values: Mapping[str, int]) -> None:
@@ -83,15 +104,8 @@ class MetricsExport:
     def _tags(self, metric: Metric, values: Sequence[str]) -> dict[str, str]:
         tags = dict(zip(metric.tags, values, strict=True))
         if "agent" in tags:
-            tags["agent"] = self._agent(tags["agent"])
+            tags["agent"] = self._agents.tag(tags["agent"])
         return tags
-
-    def _agent(self, agent: str) -> str:
-        with self._lock:
-            if agent not in self._agents and len(self._agents) >= MOST_AGENTS:
-                agent = OTHER_AGENTS
-            self._agents.add(agent)
-            return agent
 
     def _run(self) -> None:
         pause = threading.Event()
