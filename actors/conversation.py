@@ -90,7 +90,9 @@ class ConversationProcess:
         self._node_id = str(ray.get_runtime_context().get_node_id())
         self._directory = DirectoryClient(place)
         self._opened = Opened(self._open, place.settings.conversations.lock_wait_s)
-        self._outbox = OutboxWorker(place.settings.outbox, self._read_outbox, CursorWriter(self._activity, self._tally))
+        self._outbox = OutboxWorker(
+            place.settings.outbox, self._read_outbox, CursorWriter(self._activity, self._tally), self._tally
+        )
         self._metrics = MetricsReporter(place, where.actor_name, self._tally, lambda: self._outbox.last_depths)
         # What goes wrong is raised by every call instead: a failing constructor would count as a death.
         with suppress(PerdureError), self._opened.use():

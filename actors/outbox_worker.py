@@ -95,8 +95,10 @@ class OutboxWorker:
         settings: OutboxSettings,
         reading: Callable[[], AbstractContextManager[tuple[ConversationReader, ConversationIdentity]]],
         writer: OutboxWriter,
+        tally: Tally,
     ) -> None:
         self._settings = settings
+        self._tally = tally
         self._reading = reading
         self._writer = writer
         self._kinds: tuple[str, ...] = ()
@@ -169,6 +171,7 @@ class OutboxWorker:
             delivery = next((one for one in self._deliveries if one.kind == parked.kind), None)
             if delivery is not None and delivery.take(store.message_at(parked.seq)):
                 store.remove_parked_message(kind=parked.kind, seq=parked.seq)
+                self._tally.count(OUTBOX_MESSAGES, parked.kind, "delivered")
                 taken += 1
         return taken
 

@@ -25,8 +25,11 @@ WAIT_S = 20.0
 def scraped(runtime: Runtime) -> list[tuple[str, dict[str, str], float]]:
     """Our metrics with their tags, as they stand on the node's page."""
     [url] = runtime.metrics_urls()
-    with urllib.request.urlopen(url, timeout=10) as page:
-        lines = page.read().decode().splitlines()
+    try:
+        with urllib.request.urlopen(url, timeout=10) as page:
+            lines = page.read().decode().splitlines()
+    except OSError:  # not there yet
+        return []
     found = []
     for name, tags, value in (line.groups() for line in map(LINE.match, lines) if line):
         own = {tag: text for tag, text in TAG.findall(tags) if not RAYS_OWN.fullmatch(tag)}

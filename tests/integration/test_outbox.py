@@ -12,7 +12,7 @@ from perdure.actors.host_address import wait_until_unserved
 from tests.fixtures.following import FOLDER, taken
 
 PREAMBLE = """
-    import os, signal, sys, time
+    import os, re, signal, socket, sys, time, urllib.request
     from pathlib import Path
     from perdure.actors import connect
     from perdure.actors.live_marks import live_conversations, live_folder
@@ -29,6 +29,7 @@ PREAMBLE = """
                 "max_attempts": 2, "sweep_s": 1.0, "longest_pause_s": 1.0,
             },
             "conversations": {"passivate_after_s": idle_s},
+            "ray": {"metrics_port": METRICS_PORT, "metrics_interval_s": 1.0},
         }
 
     def until(claim, what, timeout_s=40):
@@ -37,6 +38,25 @@ PREAMBLE = """
             if time.monotonic() > limit:
                 raise SystemExit(f"not within {timeout_s} s: {what}, {live_conversations(live_folder(data_dir))}")
             time.sleep(0.05)
+
+    def free_port():
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return server.getsockname()[1]
+
+    METRICS_PORT = free_port()
+
+    def metrics(name):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as page:
+                lines = page.read().decode().splitlines()
+        except OSError:  # not there yet
+            return {}
+        found = [line for line in lines if line.startswith(f"ray_perdure_outbox_{name}{{")]
+        own = {}
+        for line in found:
+            tags = re.findall(r'\\b(consumer|outcome)="(\\w+)"', line)
+            own[" ".join(value for _, value in tags)] = float(line.rsplit(" ", 1)[1])
+        return own
 
     def texts(name="following"):
         return [text for _, _, text in taken(folder, name)]
@@ -77,6 +97,8 @@ def test_what_cannot_be_taken_is_parked_and_shown_and_a_kill_loses_nothing(tmp_p
             (folder / "following.fault").write_text("down")
             chat.send("three")
             assert chat.inspect().outbox == {"following": 2}
+            until(lambda: metrics("depth_messages") == {"following": 2}, "the depth is seen")
+            assert metrics("messages_total") == {"following delivered": 6, "following parked": 1}
             os.kill(chat.inspect().pid, signal.SIGKILL)
             (folder / "following.fault").unlink()
             until(lambda: texts()[-2:] == ["three", "ok"], f"after the kill: {texts()}")
