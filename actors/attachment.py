@@ -15,11 +15,11 @@ from ..storage.errors import ClusterUnreachableError, HostError, InvalidInputErr
 from ..storage.liveness import is_running
 from ..storage.settings import Settings
 from ..storage.settings_sources import given_settings, read_settings, settings_as_mapping
-from .host import ANOTHER_HOST
+from .host import ANOTHER_HOST, SLOW_START
 from .host_address import ClientLock, HostAddress, find_host
 from .ray_environment import prepare_ray
 
-START_WAIT_S = 60.0
+START_WAIT_S = 120.0
 LOOK_S = 0.02
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 
@@ -156,6 +156,23 @@ def settings_in_force(host: HostAddress, data_dir: Path, overrides: Any, wanted:
 
 def _start_host(data_dir: Path, run_dir: Path, settings: Settings) -> HostAddress:
     log = run_dir / "host.log"
+    limit = time.monotonic() + START_WAIT_S
+    while time.monotonic() < limit:
+        process = _spawn_host(data_dir, log, settings)
+        while time.monotonic() < limit:
+            has_ended = process.poll() is not None
+            host = find_host(run_dir)
+            if host is not None:
+                return host
+            if has_ended:
+                break
+            time.sleep(LOOK_S)
+        if process.poll() not in (None, ANOTHER_HOST, SLOW_START):
+            raise HostError(str(log), f"the host ended with status {process.returncode}: {_last_line(log)}")
+    raise HostError(str(log), f"the host did not start within {START_WAIT_S:.0f} s: {_last_line(log)}")
+
+
+def _spawn_host(data_dir: Path, log: Path, settings: Settings) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "perdure.actors.host", str(data_dir)],
@@ -167,15 +184,7 @@ def _start_host(data_dir: Path, run_dir: Path, settings: Settings) -> HostAddres
     assert process.stdin is not None
     with process.stdin:
         process.stdin.write(json.dumps(settings_as_mapping(settings)).encode())
-    limit = time.monotonic() + START_WAIT_S
-    while time.monotonic() < limit:
-        host = find_host(run_dir)
-        if host is not None:
-            return host
-        if process.poll() not in (None, ANOTHER_HOST):
-            raise HostError(str(log), f"the host ended with status {process.returncode}: {_last_line(log)}")
-        time.sleep(LOOK_S)
-    raise HostError(str(log), f"the host did not start within {START_WAIT_S:.0f} s: {_last_line(log)}")
+    return process
 
 
 def _last_line(log: Path) -> str:

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from .ray_environment import prepare_ray, ray_temp_dir
 
 LOOK_S = 0.25
 PREDECESSOR_WAIT_S = 20.0
+SLOW_START = 4
+"""Exit status: Ray gave its own start up after half a minute, as it does on a machine that is too busy."""
 ANOTHER_HOST = 3
 """Exit status: another host was first."""
 
@@ -57,18 +60,9 @@ def _become_the_host(directory: DataDirectory, run_dir: Path) -> None:
 def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threading.Event) -> None:
     prepare_ray(with_token=True)
     os.environ.setdefault("RAY_metrics_report_interval_ms", str(int(settings.ray.metrics_interval_s * 1000)))
+    context = _start_ray(temp_dir, settings)
     import ray
 
-    context: Any = ray.init(
-        address="local",
-        include_dashboard=settings.ray.dashboard,
-        dashboard_port=settings.ray.dashboard_port,
-        _metrics_export_port=settings.ray.metrics_port or None,
-        object_store_memory=settings.ray.object_store_mib * 2**20,
-        _temp_dir=str(temp_dir),
-        log_to_driver=False,
-        configure_logging=False,
-    )
     address = run_dir / "address.json"
     HostAddress(
         pid=os.getpid(),
@@ -85,6 +79,27 @@ def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threa
                     break
     address.unlink(missing_ok=True)
     ray.shutdown()
+
+
+def _start_ray(temp_dir: Path, settings: Settings) -> Any:
+    import ray
+
+    try:
+        return ray.init(
+            address="local",
+            include_dashboard=settings.ray.dashboard,
+            dashboard_port=settings.ray.dashboard_port,
+            _metrics_export_port=settings.ray.metrics_port or None,
+            object_store_memory=settings.ray.object_store_mib * 2**20,
+            _temp_dir=str(temp_dir),
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:  # it has no type of its own
+        if "timed out during startup" not in str(error):
+            raise
+        traceback.print_exc()
+        sys.exit(SLOW_START)
 
 
 if __name__ == "__main__":
