@@ -25,6 +25,7 @@ class Activity:
         self._lock = threading.Lock()
         self._under_way = 0
         self._own_calls = 0
+        self._looking = 0
         self._last_used = time.monotonic()
         self._is_closing = False
 
@@ -47,6 +48,23 @@ class Activity:
                 self._under_way -= 1
                 self._last_used = time.monotonic()
             self._mark.touch()
+
+    @contextmanager
+    def look(self) -> Iterator[None]:
+        """Somebody looks at the process. That is no use of it, but it does not end meanwhile.
+
+        Raises:
+            PassivatedError: The process is ending.
+        """
+        with self._lock:
+            if self._is_closing:
+                raise PassivatedError
+            self._looking += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._looking -= 1
 
     @contextmanager
     def own_call(self) -> Iterator[None]:
@@ -87,7 +105,8 @@ class Activity:
         """
         with self._lock:
             is_waiting = self._own_calls > (1 if asked_by_itself else 0)
-            if self._is_closing or self._under_way or is_waiting or time.monotonic() - self._last_used < idle_s:
+            is_busy = self._under_way or self._looking or is_waiting
+            if self._is_closing or is_busy or time.monotonic() - self._last_used < idle_s:
                 return False
             self._is_closing = True
             return True

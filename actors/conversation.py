@@ -249,9 +249,11 @@ class ConversationProcess:
         with self._read(caller) as live:
             return live.reader.working_state()
 
-    def inspect(self, caller: Caller) -> Inspection:
-        """This process and its conversation."""
-        with self._read(caller) as live:
+    def inspect(self, caller: Caller | None) -> Inspection:
+        """This process and its conversation, for a caller of it or for anybody; no use of it."""
+        with self._activity.look(), self._reading, self._opened.use() as live:
+            if caller is not None:
+                self._check_contact(caller, live)
             path = live.store.path
             return Inspection(
                 identity=live.store.identity,

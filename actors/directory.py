@@ -166,6 +166,11 @@ class Directory:
         with self._store.use() as store:
             return store.conversations(agent=agent, limit=limit, offset=offset)
 
+    def conversations_of_id(self, conversation_id: ConversationId) -> Sequence[ConversationRecord]:
+        """The conversations of that id, of whichever agent."""
+        with self._store.use() as store:
+            return store.conversations_of_id(conversation_id)
+
     def pid(self) -> int:
         """This process."""
         return os.getpid()

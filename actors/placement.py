@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ..storage.records import AgentName, ContactId, ConversationId
 from ..storage.settings import Settings
@@ -40,6 +40,12 @@ class ConversationPlace:
         """The actor's name: unique, whatever the ids contain."""
         agent, conversation_id = (quote(part, safe=" ") for part in (self.agent, self.conversation_id))
         return f"conversation/{agent}/{conversation_id}"
+
+
+def conversation_ids(actor_name: str) -> tuple[AgentName, ConversationId]:
+    """Agent and id of the conversation that has an actor of this name."""
+    _, agent, conversation_id = actor_name.split("/")
+    return AgentName(unquote(agent)), ConversationId(unquote(conversation_id))
 
 
 def models_name(replica: int) -> str:

@@ -260,6 +260,11 @@ class DirectoryStore:
         known.sort(key=lambda record: (record.created_at, record.agent, record.conversation_id))
         return known[offset : offset + limit]
 
+    def conversations_of_id(self, conversation_id: ConversationId) -> Sequence[ConversationRecord]:
+        """The conversations of that id, of whichever agent, by agent."""
+        found = [record for (_, known), record in self._conversations.items() if known == conversation_id]
+        return sorted(found, key=lambda record: record.agent)
+
     def undelivered(self, kinds: frozenset[str], at: datetime) -> Sequence[ConversationRecord]:
         """Conversations that may hold messages which one of these consumers has not had, the longest unused first.
 

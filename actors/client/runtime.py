@@ -20,7 +20,7 @@ from ...storage.agent_options import AgentOptions
 from ...storage.data_directory import DataDirectory
 from ...storage.directory_records import AgentRecord, ConversationRecord, JobRun
 from ...storage.errors import HostError, InvalidInputError, RuntimeClosedError
-from ...storage.records import AgentName
+from ...storage.records import AgentName, ConversationId
 from ...storage.settings import Settings
 from ...storage.settings_sources import read_settings
 from ...storage.text import clean_text, storable_id
@@ -32,6 +32,7 @@ from .actor_call import ActorLink, Deadline
 from .agent import Agent
 from .gate import Gate
 from .lane import Lane, run_into
+from .live import LIVE_ANSWER_S, LiveConversation, inspect_live
 from .pending import unordered_call
 
 Result = TypeVar("Result")
@@ -185,6 +186,27 @@ class Runtime:
         key = None if agent is None else AgentName(storable_id(agent, "agent"))
         found = self.directory_call("conversations", key, limit, offset, timeout_s=timeout_s)
         return cast("Sequence[ConversationRecord]", found)
+
+    @unordered_call
+    def conversations_of_id(
+        self, conversation_id: str, *, timeout_s: float | None = None
+    ) -> Sequence[ConversationRecord]:
+        """The conversations of that id, by agent: ids are unique for one agent only. None is made."""
+        key = ConversationId(storable_id(conversation_id, "conversation_id"))
+        found = self.directory_call("conversations_of_id", key, timeout_s=timeout_s)
+        return cast("Sequence[ConversationRecord]", found)
+
+    @unordered_call
+    def live_conversations(self, *, timeout_s: float = LIVE_ANSWER_S) -> Sequence[LiveConversation]:
+        """The conversations of this node that have a process now, the one unused for longest first.
+
+        Looking wakes none and does not count as a use.
+
+        Args:
+            timeout_s: For all of them; one that has not answered by then comes without its `inspection`.
+        """
+        with self._gate:
+            return inspect_live(self.place, timeout_s)
 
     @unordered_call
     def job_runs(self, job: str | None = None, *, limit: int = 20, timeout_s: float | None = None) -> Sequence[JobRun]:
