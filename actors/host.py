@@ -20,7 +20,7 @@ from ..storage.data_directory import DataDirectory
 from ..storage.errors import FileInUseError
 from ..storage.settings import Settings
 from ..storage.settings_sources import read_settings, settings_as_mapping
-from .host_address import HostAddress, find_host, has_clients, no_clients
+from .host_address import HostAddress, find_host, has_clients, keep_mark, no_clients
 from .ray_environment import prepare_ray, ray_temp_dir
 
 LOOK_S = 0.25
@@ -38,7 +38,7 @@ def main() -> None:
     run_dir = directory.path / "run"
     _become_the_host(directory, run_dir)
     told_to_end = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: told_to_end.set())
+    _listen(told_to_end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the script at the terminal
     with ray_temp_dir(settings.ray.temp_dir) as temp_dir:
         _serve(run_dir, temp_dir, settings, told_to_end)
@@ -57,12 +57,18 @@ def _become_the_host(directory: DataDirectory, run_dir: Path) -> None:
             time.sleep(LOOK_S)
 
 
+def _listen(told_to_end: threading.Event) -> None:
+    """Note it when somebody tells this process to end."""
+    signal.signal(signal.SIGTERM, lambda *_: told_to_end.set())
+
+
 def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threading.Event) -> None:
     prepare_ray(with_token=True)
     os.environ.setdefault("RAY_metrics_report_interval_ms", str(int(settings.ray.metrics_interval_s * 1000)))
     context = _start_ray(temp_dir, settings)
     import ray
 
+    _listen(told_to_end)  # Ray has put a handler of its own in place of the first
     address = run_dir / "address.json"
     HostAddress(
         pid=os.getpid(),
@@ -71,7 +77,7 @@ def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threa
     ).write(run_dir)
     alone_s = 0.0
     while not told_to_end.wait(LOOK_S):
-        alone_s = 0.0 if has_clients(run_dir) or (run_dir / "keep").exists() else alone_s + LOOK_S
+        alone_s = 0.0 if has_clients(run_dir) or keep_mark(run_dir).exists() else alone_s + LOOK_S
         if alone_s >= settings.ray.linger_s:
             with no_clients(run_dir) as is_so:  # none may come between the last look and the end
                 if is_so:

@@ -6,13 +6,18 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ..storage.liveness import is_running
+
+LOOKS = 3
+LOOK_S = 0.02
+"""The host, too, asks now and then whether there are clients, and for that moment seems to be one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,30 @@ def wait_until_unserved(run_dir: Path, timeout_s: float = 30.0) -> bool:
     return True
 
 
+def holder_pid(run_dir: Path) -> int | None:
+    """The process that holds the data directory, or None."""
+    path = run_dir / "host.lock"
+    if not is_locked(path):
+        return None
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None  # it has not written its number yet
+
+
+def serving_since(run_dir: Path) -> datetime | None:
+    """Since when the host serves, UTC."""
+    try:
+        return datetime.fromtimestamp((run_dir / "address.json").stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+
+
+def keep_mark(run_dir: Path) -> Path:
+    """The file that keeps a host without clients."""
+    return run_dir / "keep"
+
+
 def is_locked(path: Path) -> bool:
     """Does a process hold this lock exclusively?"""
     try:
@@ -78,6 +107,26 @@ class ClientLock:
     def release(self) -> None:
         """There is one client less."""
         os.close(self._descriptor)
+
+
+def client_pids(run_dir: Path) -> Sequence[int] | None:
+    """The processes that hold a share of `clients.lock`; None: there are some, and the system does not tell which."""
+    for _ in range(LOOKS):
+        if not has_clients(run_dir):
+            return []
+        time.sleep(LOOK_S)
+    try:
+        locks = Path("/proc/locks").read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        return None
+    status = (run_dir / "clients.lock").stat()
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    found = {
+        int(fields[4])
+        for fields in map(str.split, locks.splitlines())
+        if fields[1:2] == ["FLOCK"] and fields[3:4] == ["READ"] and fields[5:6] == [place]
+    }
+    return sorted(found) or None
 
 
 def has_clients(run_dir: Path) -> bool:
