@@ -16,7 +16,6 @@ from itertools import islice
 import pytest
 from rich.console import Console
 
-from perdure.actors.cli import main
 from perdure.actors.cli.replay import Replay
 from perdure.actors.cli.transcript import read_transcript
 from perdure.actors.host_address import wait_until_unserved
@@ -34,22 +33,6 @@ def message_lines(folder, count, *, conversation=None, name="chat.jsonl"):
     return path
 
 
-@pytest.fixture
-def perdure(runtime, monkeypatch, capsys):
-    """Runs a command line in this process, where Ray is up already: exit status, standard output and error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["perdure", *map(str, arguments)])
-        capsys.readouterr()
-        try:
-            main()
-        except SystemExit as ended:
-            return (ended.code or 0, *capsys.readouterr())
-        return (0, *capsys.readouterr())
-
-    return run
-
-
 def table(output):
     """The rows of a replay's last table: name, in the file, new, now."""
     found = re.findall(r"^(\S+) +([\d,]+) +([\d,]+) +([\d,]+)$", output, re.MULTILINE)
@@ -64,7 +47,7 @@ def test_help_answers_without_loading_ray_litellm_or_duckdb():
         "print(sorted({'ray', 'litellm', 'duckdb', 'pydantic'} & set(sys.modules)))"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "demo" in ended.stdout and "replay" in ended.stdout
+    assert "demo" in ended.stdout and "doctor" in ended.stdout
     assert ended.stdout.splitlines()[-2:] == ["0", "[]"]
 
 
