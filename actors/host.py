@@ -15,16 +15,22 @@ import time
 import traceback
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ..storage.data_directory import DataDirectory
 from ..storage.errors import FileInUseError
 from ..storage.settings import Settings
 from ..storage.settings_sources import read_settings, settings_as_mapping
 from .host_address import HostAddress, find_host, has_clients, keep_mark, no_clients
+from .live_marks import live_folder
+from .passivation import passivate_all
+from .placement import runtime_namespace
 from .ray_environment import prepare_ray, ray_temp_dir
 
 LOOK_S = 0.25
 PREDECESSOR_WAIT_S = 20.0
+FAREWELL_S = 5.0
+"""For live conversations to tell the directory what they hold."""
 SLOW_START = 4
 """Exit status: Ray gave its own start up after half a minute, as it does on a machine that is too busy."""
 ANOTHER_HOST = 3
@@ -41,7 +47,7 @@ def main() -> None:
     _listen(told_to_end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the script at the terminal
     with ray_temp_dir(settings.ray.temp_dir) as temp_dir:
-        _serve(run_dir, temp_dir, settings, told_to_end)
+        _serve(directory, temp_dir, settings, told_to_end)
 
 
 def _become_the_host(directory: DataDirectory, run_dir: Path) -> None:
@@ -62,7 +68,8 @@ def _listen(told_to_end: threading.Event) -> None:
     signal.signal(signal.SIGTERM, lambda *_: told_to_end.set())
 
 
-def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threading.Event) -> None:
+def _serve(directory: DataDirectory, temp_dir: Path, settings: Settings, told_to_end: threading.Event) -> None:
+    run_dir = directory.path / "run"
     prepare_ray(with_token=True)
     os.environ.setdefault("RAY_metrics_report_interval_ms", str(int(settings.ray.metrics_interval_s * 1000)))
     context = _start_ray(temp_dir, settings)
@@ -84,6 +91,9 @@ def _serve(run_dir: Path, temp_dir: Path, settings: Settings, told_to_end: threa
                     address.unlink(missing_ok=True)
                     break
     address.unlink(missing_ok=True)
+    # What they tell the directory as they end saves the next runtime from looking for it in each of their files.
+    namespace = runtime_namespace(directory.runtime_id(uuid4().hex))
+    passivate_all(live_folder(directory.path), namespace, FAREWELL_S)
     ray.shutdown()
 
 

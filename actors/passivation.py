@@ -102,6 +102,19 @@ def passivate_beyond_cap(folder: Path, namespace: str, own_name: str, settings: 
             _ask(lambda: ray.get_actor(name, namespace).passivate.options(max_task_retries=0).remote(0.0))  # noqa: B023
 
 
+def passivate_all(folder: Path, namespace: str, timeout_s: float) -> None:
+    """Ask every live conversation of the node to end, as their Ray is about to; one that is at work declines."""
+    import ray
+
+    asked = []
+    for live in live_conversations(folder):
+        with suppress(ValueError):  # it has ended
+            actor: Any = ray.get_actor(live.actor_name, namespace)
+            asked.append(actor.passivate.options(max_task_retries=0).remote(0.0))
+    if asked:
+        ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
+
+
 def _ask(request: Callable[[], Any]) -> None:
     import ray
 

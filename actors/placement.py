@@ -48,6 +48,11 @@ def conversation_ids(actor_name: str) -> tuple[AgentName, ConversationId]:
     return AgentName(unquote(agent)), ConversationId(unquote(conversation_id))
 
 
+def runtime_namespace(runtime_id: str) -> str:
+    """The Ray namespace of a runtime's actors."""
+    return f"perdure-{runtime_id}"
+
+
 def models_name(replica: int) -> str:
     """Name of one process of the `models` pool."""
     return f"models/{replica}"

@@ -26,7 +26,7 @@ from ...storage.settings_sources import read_settings
 from ...storage.text import clean_text, storable_id
 from ..attachment import ATTACHMENT, HostShare, settings_in_force
 from ..calls import AgentSnapshot
-from ..placement import RuntimePlace, directory_actor, models_actor
+from ..placement import RuntimePlace, directory_actor, models_actor, runtime_namespace
 from ..tool_definition import Tool, as_tool, by_name
 from .actor_call import ActorLink, Deadline
 from .agent import Agent
@@ -101,7 +101,9 @@ class Runtime:
                 self._share.release()
             raise
         runtime_id = self.data_directory.runtime_id(uuid4().hex)
-        self.place = RuntimePlace(namespace=f"perdure-{runtime_id}", data_dir=self.data_directory.path, settings=read)
+        self.place = RuntimePlace(
+            namespace=runtime_namespace(runtime_id), data_dir=self.data_directory.path, settings=read
+        )
         self.call_timeout_s = read.conversations.call_timeout_s
         self.executor = ThreadPoolExecutor(CALL_THREADS, thread_name_prefix="perdure-call")
         self._gate = Gate(self._check_host)

@@ -10,6 +10,8 @@ import time
 import pytest
 
 from perdure.actors.host_address import wait_until_unserved
+from perdure.storage.directory_store import DirectoryStore
+from perdure.storage.layout import directory_path
 
 COMMAND = [sys.executable, "-c", "from perdure.actors.cli import main; main()"]
 CLIENT = """
@@ -59,3 +61,6 @@ def test_a_runtime_is_kept_up_between_scripts_until_it_is_told_to_end(perdure_al
     assert wait_until_unserved(data_dir / "run", 0.1)
     assert command("status")[0] == 3
     assert not (data_dir / "run" / "address.json").exists()
+    store = DirectoryStore.open(directory_path(data_dir))  # it has been told what the conversation holds
+    assert [(record.messages, record.outbox_pending) for record in store.conversations(None, 9, 0)] == [(2, 0)]
+    store.close()
