@@ -67,14 +67,15 @@ class Attachment:
             self._address = address
             self._users += 1
 
-    def check_free_for(self, address: str | None) -> None:
-        """See that this process may attach to the Ray at an address; None: to one that is yet to be started.
+    def check_free_for(self, run_dir: Path) -> None:
+        """See that this process may attach to the host of a data directory, before one is started for it.
 
         Raises:
-            InvalidInputError: It is attached to another.
+            InvalidInputError: It is attached to another Ray.
         """
+        host = find_host(run_dir)
         with self._lock:
-            self._check_free_for(address)
+            self._check_free_for(host.address if host is not None else None)
 
     def _check_free_for(self, address: str | None) -> None:
         if self._users and self._address != address:
@@ -122,9 +123,7 @@ class HostShare:
         run_dir = data_dir / "run"
         lock = ClientLock(run_dir)
         try:
-            host = find_host(run_dir)
-            ATTACHMENT.check_free_for(host.address if host is not None else None)
-            host = host or _start_host(data_dir, run_dir, settings)
+            host = find_host(run_dir) or _start_host(data_dir, run_dir, settings)
         except BaseException:
             lock.release()
             raise

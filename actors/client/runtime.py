@@ -88,6 +88,7 @@ class Runtime:
         self.data_directory = DataDirectory.prepare(chosen)
         self._share: HostShare | None = None
         if address is None:
+            ATTACHMENT.check_free_for(self.data_directory.path / "run")
             self._share = HostShare.take(self.data_directory.path, wanted)
         try:
             read = wanted
