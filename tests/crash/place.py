@@ -46,6 +46,16 @@ class CampaignPlace:
         """The log of what was committed."""
         return self.root / "witness.log"
 
+    @property
+    def openings(self) -> Path:
+        """The log of who held which conversation's file."""
+        return self.root / "openings.log"
+
+    @property
+    def stop(self) -> Path:
+        """Made when clients in processes of their own are to stop."""
+        return self.root / "stop"
+
 
 def place_in_environment() -> CampaignPlace:
     """The place of the campaign that this process belongs to."""

@@ -1,10 +1,12 @@
-"""Two ways to break Perdure inside its actors, to see that the campaign notices."""
+"""Ways to break Perdure inside its actors, to see that the campaign notices."""
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -61,7 +63,24 @@ def forget_results() -> None:
     turn_log.load_results = lambda _: ()  # type: ignore[assignment, attr-defined]
 
 
+def drop_lock() -> None:
+    """The lock on an open conversation file is lost: the system takes a process's locks on a file away when the
+    process closes any descriptor of it."""
+    from perdure.storage.database import Database
+
+    open_database = Database.open.__func__  # type: ignore[attr-defined]
+
+    @functools.wraps(open_database)
+    def open_without_lock(cls: type, path: Path, *arguments: Any) -> Database:
+        database: Database = open_database(cls, path, *arguments)
+        os.close(os.open(path, os.O_RDONLY))
+        return database
+
+    Database.open = classmethod(open_without_lock)  # type: ignore[assignment, method-assign]
+
+
 SABOTAGES: Mapping[str, Callable[[], None]] = {
     "early-ack": acknowledge_early,
+    "drop-lock": drop_lock,
     "forget-result": forget_results,
 }

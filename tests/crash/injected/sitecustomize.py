@@ -1,7 +1,7 @@
 """Python imports this at the start of every process that has this folder on its path: those of a campaign's Ray.
 
-Where such a process loads the conversation store, the witness starts watching it, and the sabotage that was
-asked for, if any, begins.
+Where such a process loads the conversation store, the witnesses of its commits and of who holds its file start
+watching it, and the sabotage that was asked for, if any, begins.
 """
 
 from __future__ import annotations
@@ -42,10 +42,13 @@ class _Finder(MetaPathFinder):
 
 
 def _change() -> None:
+    from tests.crash.openings import watch_openings
     from tests.crash.sabotage import SABOTAGES
     from tests.crash.witness import watch_commits
 
-    watch_commits(Path(os.environ["CRASH_CAMPAIGN_DIR"]) / "witness.log")
+    place = Path(os.environ["CRASH_CAMPAIGN_DIR"])
+    watch_commits(place / "witness.log")
+    watch_openings(place / "openings.log")
     sabotage = os.environ.get("CRASH_CAMPAIGN_SABOTAGE")
     if sabotage:
         SABOTAGES[sabotage]()
