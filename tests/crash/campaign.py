@@ -31,6 +31,7 @@ from .clients import GIVE_UP_AFTER_S, Client
 from .effect_log import read_effects
 from .journal import Count, Journal, Violation
 from .killer import Killer, table
+from .openings import passivations, read_holdings, second_openers
 from .place import CampaignPlace, environment_of_actors
 from .plans import plans, script_of
 from .repeats import repeat_all
@@ -41,6 +42,8 @@ from .witness import read_evidence
 
 COUNTS: Sequence[Count] = ("acked_lost", "duplicates", "finished_tools_rerun", "unopenable")
 SHOWN_VIOLATIONS = 40
+IDLE_S = 2.0
+"""After which a conversation ends, in a campaign with a cap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,8 @@ class Options:
     seed: int
     conversations: int
     clients: int
+    cap: int | None
+    """Live conversations beyond which the oldest end; idle ones end then, too. None: none does."""
     sabotage: str | None
 
 
@@ -61,6 +66,7 @@ class Outcome:
     journal: Journal
     hits: Counter[str]
     signals: Counter[str]
+    passivations: int
     violations: list[Violation]
 
     @property
@@ -100,9 +106,12 @@ def run(options: Options, place: CampaignPlace) -> Outcome:
     """Attack, then look."""
     started = time.monotonic()
     journal = Journal()
+    conversations: dict[str, Any] = {"tidy_wal_kib": 4}
+    if options.cap is not None:
+        conversations |= {"live_cap": options.cap, "passivate_after_s": IDLE_S}
     settings = {
         "ray": {"temp_dir": str(place.ray)},
-        "conversations": {"tidy_wal_kib": 4},
+        "conversations": conversations,
         "turn": {"resume_after_s": 10.0},
     }
     planned = plans(options.seed)
@@ -116,7 +125,10 @@ def run(options: Options, place: CampaignPlace) -> Outcome:
     wait_until_unserved(place.data / "run")
     print(f"attack over after {time.monotonic() - started:.0f} s", flush=True)
 
+    holdings = read_holdings(place.openings)
+    ended = passivations(holdings)
     found = list(journal.violations)
+    found += [Violation(count="duplicates", text=text) for text in second_openers(holdings, {})]
     before, unopenable = _read(place, agent, board)
     found += unopenable
     found += Checker(
@@ -139,7 +151,7 @@ def run(options: Options, place: CampaignPlace) -> Outcome:
         if conversation_id in after and after[conversation_id] != stored
     ]
     print(f"all checked after {time.monotonic() - started:.0f} s", flush=True)
-    return Outcome(journal=journal, hits=killer.hits, signals=killer.signals, violations=found)
+    return Outcome(journal=journal, hits=killer.hits, signals=killer.signals, passivations=ended, violations=found)
 
 
 def _attack(board: Board, killer: Killer, clients: Sequence[Client]) -> None:
@@ -193,6 +205,7 @@ def _report(outcome: Outcome, kept: Path | None) -> None:
     journal = outcome.journal
     print("kills:")
     print(*table(outcome.hits, outcome.signals), sep="\n")
+    print(f"conversations passivated: {outcome.passivations}")
     kinds = Counter(turn.kind for turn in journal.turns if turn.reply is not None)
     statuses = Counter(call.status for turn in journal.turns if turn.reply for call in turn.reply.tool_calls)
     resumed = sum(turn.reply is not None and turn.reply.resumed for turn in journal.turns)
@@ -217,6 +230,7 @@ def _options(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--seed", type=int, required=True, help="chooses plans, kills and their instants")
     parser.add_argument("--conversations", type=int, default=8, help="live at a time; they are replaced by new ones")
     parser.add_argument("--clients", type=int, default=4, help="threads that send turns")
+    parser.add_argument("--cap", type=int, help="live conversations beyond which the oldest end, as idle ones then do")
     parser.add_argument("--sabotage", choices=sorted(SABOTAGES), help="break Perdure, to see that it is noticed")
     return Options(**vars(parser.parse_args(arguments)))
 

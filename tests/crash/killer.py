@@ -31,7 +31,7 @@ DEATHS_ALLOWED = 2
 """A turn that has died so often is spared: once more, and it ends as failed, which other tests look at."""
 STANDSTILL_S = 120.0
 """Without a kill for so long, the campaign is over."""
-WEIGHTS = {"fault point": 60, "conversation": 29, "models": 7, "directory": 4}
+WEIGHTS = {"fault point": 56, "conversation": 29, "models": 7, "directory": 8}
 
 
 class Killer(threading.Thread):
