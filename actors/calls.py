@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from ..jobs.chat_model import ToolSpec
 from ..jobs.turn import AgentProfile
 from ..storage.agent_options import AgentOptions, ToolRecord
-from ..storage.outbox_log import ParkedMessage
+from ..storage.outbox_records import ParkedMessage
 from ..storage.records import AgentName, ContactId, ConversationIdentity, TurnId, TurnState
 
 

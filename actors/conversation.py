@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 
@@ -19,10 +19,9 @@ from ..jobs.conversation import Conversation, ImportedMessage
 from ..jobs.driver_turn import DriverTurnView, RanCall
 from ..jobs.turn import AgentProfile, TurnRequest
 from ..jobs.turn_events import TurnEvent
-from ..storage.conversation_store import ConversationReader, ConversationStore
 from ..storage.errors import ContactMismatchError, FencedError, FileMissingError, PerdureError
 from ..storage.layout import conversation_path
-from ..storage.outbox_log import OutboxCursor, ParkedMessage
+from ..storage.outbox_records import OutboxCursor, ParkedMessage
 from ..storage.records import ConversationIdentity, Reply, StoredMessage, TurnId, Usage, WorkingState
 from .activity import Activity, PassivatedError
 from .calls import AgentSnapshot, Caller, Inspection, OpenTurn
@@ -39,6 +38,9 @@ from .placement import ConversationPlace, RuntimePlace
 from .tally import Tally
 from .tool_tasks import ToolTasks
 from .turn_watch import TurnWatch, WatchedChat, WatchedTools
+
+if TYPE_CHECKING:
+    from ..storage.conversation_store import ConversationReader, ConversationStore
 
 EXIT_S = 10.0
 """For Ray to end the process in order; it takes half a second."""
@@ -291,6 +293,8 @@ class ConversationProcess:
             return self._activate(after=error.newest or 0)
 
     def _activate(self, after: int) -> _Live:
+        from ..storage.conversation_store import ConversationStore  # a driver loads this class too, and opens no file
+
         place, where = self._place, self._where
         path = conversation_path(place.data_dir, where.agent, where.conversation_id)
         record = self._directory.activate(where, self._node_id, after)

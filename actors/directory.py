@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ..jobs.outbox import consumer_places
 from ..storage.agent_options import AgentOptions
 from ..storage.directory_records import AgentRecord, ConversationNote, ConversationRecord, JobRun
-from ..storage.directory_store import DirectoryStore
 from ..storage.errors import SettingsError
 from ..storage.layout import directory_path
 from ..storage.records import AgentName, ContactId, ConversationId
@@ -23,6 +22,9 @@ from .metrics_report import MetricsReport
 from .opened import Opened
 from .outbox_sweep import OutboxSweep
 from .placement import RuntimePlace
+
+if TYPE_CHECKING:
+    from ..storage.directory_store import DirectoryStore
 
 MOST_DOUBLINGS = 6
 """Of the time between sweeps of one conversation whose consumer takes nothing: about an hour by default."""
@@ -35,8 +37,8 @@ class Directory:
     """
 
     def __init__(self, place: RuntimePlace) -> None:
-        path = directory_path(place.data_dir)
-        self._store = Opened(lambda: DirectoryStore.open(path), place.settings.conversations.lock_wait_s)
+        self._path = directory_path(place.data_dir)
+        self._store = Opened(self._open, place.settings.conversations.lock_wait_s)
         self._sweep_s = place.settings.outbox.sweep_s
         self._kinds: frozenset[str] = frozenset()
         with suppress(SettingsError):  # `connect` refuses it; a constructor never raises
@@ -174,3 +176,8 @@ class Directory:
     def pid(self) -> int:
         """This process."""
         return os.getpid()
+
+    def _open(self) -> DirectoryStore:
+        from ..storage.directory_store import DirectoryStore  # a driver loads this class too, and opens no database
+
+        return DirectoryStore.open(self._path)

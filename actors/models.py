@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 
 from ..jobs.chat_model import ChatReply, ChatRequest
-from ..jobs.chat_models import ChatModels
 from ..storage.settings import ModelSettings
 
 
@@ -17,6 +16,8 @@ class Models:
     """
 
     def __init__(self, settings: ModelSettings, replica: int) -> None:
+        from ..jobs.chat_models import ChatModels  # a driver loads this class too, and asks no model itself
+
         self._chat = ChatModels(settings)
         self._replica = replica
 

@@ -8,22 +8,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import RayTaskError
 
 from ..jobs.outbox import Delivery, OutboxWriter, consumer_places, load_consumers
-from ..storage.conversation_store import ConversationReader, ConversationStore
 from ..storage.directory_records import ConversationNote
 from ..storage.errors import PerdureError, SettingsError, StorageError
-from ..storage.outbox_log import OutboxCursor, ParkedMessage
+from ..storage.outbox_records import OutboxCursor, ParkedMessage
 from ..storage.records import ConversationIdentity, StoredMessage
 from ..storage.settings import OutboxSettings
 from .activity import Activity, PassivatedError
 from .metrics import OUTBOX_MESSAGES
 from .tally import Tally
 from .task_errors import cause_of
+
+if TYPE_CHECKING:
+    from ..storage.conversation_store import ConversationReader, ConversationStore
 
 AFTER_ERROR_S = 1.0
 BUSY_AT_MOST_S = 60.0

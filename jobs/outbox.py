@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from ..storage.errors import PerdureError, SettingsError
-from ..storage.outbox_log import OutboxCursor
+from ..storage.outbox_records import OutboxCursor
 from ..storage.records import ConversationIdentity, StoredMessage
 from ..storage.settings import OutboxSettings
 from ..storage.text import clean_text, cut_text

@@ -14,7 +14,8 @@ from .errors import ContactMismatchError, FencedError, FileCorruptError
 from .fault_points import fault_point
 from .fence import Fence
 from .message_log import MessageLog, MessageReader
-from .outbox_log import OutboxCursor, OutboxReader, ParkedMessage, remove_parked, write_cursor, write_parked
+from .outbox_log import OutboxReader, remove_parked, write_cursor, write_parked
+from .outbox_records import OutboxCursor, ParkedMessage
 from .overlay_log import read_overlays, write_overlay
 from .records import (
     AgentName,

@@ -128,6 +128,6 @@ def second_openers(holdings: Sequence[Holding], alive_until_ns: Mapping[str, int
                 end_ns = earlier.ended_at_ns or alive_until_ns.get(earlier.process, earlier.opened_at_ns)
                 if later.opened_at_ns < end_ns and later.process != earlier.process:
                     both_ms = (end_ns - later.opened_at_ns) / 1e6
-                    yield f"{conversation_id}: {later.process} opened it {both_ms:.0f} ms before {earlier.process} ended"
+                    yield f"{conversation_id}: {later.process} had it {both_ms:.0f} ms before {earlier.process} let go"
             if place and later.epoch <= spans[place - 1].epoch:
                 yield f"{conversation_id}: epoch {later.epoch} of {later.process} follows {spans[place - 1].epoch}"

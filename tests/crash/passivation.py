@@ -210,9 +210,7 @@ def _look_at_openings(place: CampaignPlace, kills: int, sent: Sequence[Sent]) ->
         for holding in holdings
         if holding.ending == "unknown" and process_name(int(holding.process.partition(".")[0])) == holding.process
     }
-    return Outcome(
-        sent=sent, holdings=holdings, second_openers=list(second_openers(holdings, alive)), kills=kills
-    )
+    return Outcome(sent=sent, holdings=holdings, second_openers=list(second_openers(holdings, alive)), kills=kills)
 
 
 def _check(place: CampaignPlace, settings: Mapping[str, Any], outcome: Outcome) -> None:

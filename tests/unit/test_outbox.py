@@ -11,7 +11,7 @@ import pytest
 from perdure.jobs.outbox import Delivery, Progress, consumer_places, load_consumers
 from perdure.storage.conversation_store import ConversationStore
 from perdure.storage.errors import SettingsError
-from perdure.storage.outbox_log import OutboxCursor, ParkedMessage
+from perdure.storage.outbox_records import OutboxCursor, ParkedMessage
 from perdure.storage.records import ConversationIdentity, StoredMessage
 from perdure.storage.settings import OutboxSettings
 from tests.fixtures.conversation_file import IDENTITY, a_message, at, open_store
