@@ -6,6 +6,9 @@ use, or beyond a small cap; for every ten passivations one conversation's proces
 is a process whose last word in the log of openings is that it let go of its file: it ended in order, whether it was
 idle or beyond the cap. A killed one has no such line. At the end the files are read, and every turn is repeated.
 
+With `--open COUNT` it opens so many conversations under the cap instead, asks all of them again, and tells how many
+processes and how much memory that took at most.
+
 The last line is JSON; the exit status is 1 when a promise was broken, and 2 when the campaign came to a standstill
 before there were as many passivations as wanted.
 """
@@ -39,6 +42,7 @@ from perdure.storage.records import AgentName
 
 from .checker import Checker
 from .journal import Journal, Violation
+from .many_conversations import open_many
 from .openings import Holding, note_moment, passivations, process_name, read_holdings, second_openers
 from .place import CampaignPlace, environment_of_actors
 from .repeats import repeat_all
@@ -65,6 +69,7 @@ class Options:
     """What the command line asks for."""
 
     passivations: int
+    open: int
     seed: int
     conversations: int
     cap: int
@@ -100,6 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a campaign; the exit status."""
     options = _options(arguments)
     place = CampaignPlace(Path(tempfile.mkdtemp(prefix="pp-")))
+    if options.open:
+        try:
+            return _open_many(options, place)
+        finally:
+            shutil.rmtree(place.root, ignore_errors=True)
     print(f"campaign of {options.passivations} passivations, seed {options.seed}, in {place.root}", flush=True)
     keeps_files = False
     try:
@@ -114,6 +124,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if is_broken:
         return 1
     return 0 if outcome.result["passivations"] >= options.passivations else 2
+
+
+def _open_many(options: Options, place: CampaignPlace) -> int:
+    settings = {"ray": {"temp_dir": str(place.ray)}, "conversations": {"live_cap": options.cap}}
+    with connect(place.data, settings=settings) as runtime:
+        agent = runtime.agent(AGENT, model=model())
+        opened = open_many(agent, options.open, place.ray, resume=options.open)
+    wait_until_unserved(place.data / "run")
+    print(f"{options.open} conversations under a cap of {options.cap}: {opened.seconds:.0f} s")
+    print(*(f"  error: {error}" for error in opened.errors[:SHOWN_VIOLATIONS]), sep="\n")
+    result = {
+        "opened": opened.replied,
+        "resumed": opened.resumed,
+        "errors": len(opened.errors),
+        "peak_processes": opened.peak_processes,
+        "peak_pss_mib": round(opened.peak_pss_mib, 1),
+    }
+    print(json.dumps(result), flush=True)
+    return 0 if opened.replied == opened.resumed == options.open and not opened.errors else 1
 
 
 def run(options: Options, place: CampaignPlace) -> Outcome:
@@ -267,7 +296,9 @@ def _report(outcome: Outcome, kept: Path | None) -> None:
 
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="python -m tests.crash.passivation", description=__doc__)
-    parser.add_argument("--passivations", type=int, required=True, help="how many processes are to end in order")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--passivations", type=int, default=0, help="how many processes are to end in order")
+    what.add_argument("--open", type=int, default=0, help="how many conversations to open instead, without kills")
     parser.add_argument("--seed", type=int, default=0, help="chooses turns, pauses and kills")
     parser.add_argument("--conversations", type=int, default=16, help="shared by all threads")
     parser.add_argument("--cap", type=int, default=4, help="live conversations beyond which the oldest end")
