@@ -97,7 +97,8 @@ def kill(chat: ConversationHandle) -> None:
 
 def activation_ms(chat: ConversationHandle, n: int, chance: random.Random) -> tuple[float, float]:
     """Medians from a call to its reply: to a dormant conversation, and to one whose process was just killed."""
-    dormant, killed = [], []
+    dormant: list[float] = []
+    killed: list[float] = []
     for number in range(n):
         for end, times in ((passivate, dormant), (kill, killed)):
             end(chat)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +101,7 @@ def test_a_file_whose_owner_has_ended_can_be_opened(runtime, chat, name):
 
     file = chat.inspect().file
     where = ConversationPlace(agent=chat.agent.name, conversation_id=chat.conversation_id, contact=None)
-    actor = ray.get_actor(where.actor_name, namespace=runtime.place.namespace)
+    actor: Any = ray.get_actor(where.actor_name, namespace=runtime.place.namespace)
     actor.passivate.options(max_task_retries=0).remote(0.0)
     limit = time.monotonic() + 30
     said = ""

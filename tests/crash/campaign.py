@@ -35,12 +35,12 @@ from .openings import passivations, read_holdings, second_openers
 from .place import CampaignPlace, environment_of_actors
 from .plans import plans, script_of
 from .repeats import repeat_all
-from .sabotage import SABOTAGES
 from .stored import StoredConversation, read_conversation, registered_conversations
 from .tools import look, reserve
 from .witness import read_evidence
 
 COUNTS: Sequence[Count] = ("acked_lost", "duplicates", "finished_tools_rerun", "unopenable")
+SABOTAGES = ("early-ack", "forget-result")
 SHOWN_VIOLATIONS = 40
 IDLE_S = 2.0
 """After which a conversation ends, in a campaign with a cap."""
@@ -231,7 +231,7 @@ def _options(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--conversations", type=int, default=8, help="live at a time; they are replaced by new ones")
     parser.add_argument("--clients", type=int, default=4, help="threads that send turns")
     parser.add_argument("--cap", type=int, help="live conversations beyond which the oldest end, as idle ones then do")
-    parser.add_argument("--sabotage", choices=sorted(SABOTAGES), help="break Perdure, to see that it is noticed")
+    parser.add_argument("--sabotage", choices=SABOTAGES, help="break Perdure, to see that it is noticed")
     return Options(**vars(parser.parse_args(arguments)))
 
 

@@ -30,6 +30,17 @@ class Opened:
     """Of all conversations' processes together, those that are starting or ending included."""
     seconds: float
 
+    @property
+    def result(self) -> dict[str, float]:
+        """As it is printed."""
+        return {
+            "opened": self.replied,
+            "resumed": self.resumed,
+            "errors": len(self.errors),
+            "peak_processes": self.peak_processes,
+            "peak_pss_mib": round(self.peak_pss_mib, 1),
+        }
+
 
 class ConversationProcesses:
     """The processes of a Ray's conversations, found as children of its raylet."""

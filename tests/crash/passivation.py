@@ -134,14 +134,7 @@ def _open_many(options: Options, place: CampaignPlace) -> int:
     wait_until_unserved(place.data / "run")
     print(f"{options.open} conversations under a cap of {options.cap}: {opened.seconds:.0f} s")
     print(*(f"  error: {error}" for error in opened.errors[:SHOWN_VIOLATIONS]), sep="\n")
-    result = {
-        "opened": opened.replied,
-        "resumed": opened.resumed,
-        "errors": len(opened.errors),
-        "peak_processes": opened.peak_processes,
-        "peak_pss_mib": round(opened.peak_pss_mib, 1),
-    }
-    print(json.dumps(result), flush=True)
+    print(json.dumps(opened.result), flush=True)
     return 0 if opened.replied == opened.resumed == options.open and not opened.errors else 1
 
 
