@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from time import perf_counter
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ..jobs.chat_model import ChatModel, ChatReply, ChatRequest, ToolSpec
 from ..jobs.tool_runner import CallOrigin, ToolOutcome, ToolRunner
-from ..storage.conversation_store import ConversationStore
 from ..storage.errors import ModelError
 from ..storage.records import ToolCall
 from ..storage.replay import replayable_methods
 from .metrics import COMMIT_SECONDS, STAGE_SECONDS, TOOL_CALL_SECONDS, TOOL_CALLS, TURN_SECONDS, TURNS
 from .tally import Tally
+
+if TYPE_CHECKING:
+    from ..storage.conversation_store import ConversationStore
 
 Stage = Literal["open", "context", "model", "tools", "record", "finish"]
 
@@ -95,7 +97,7 @@ class TurnWatch:
 
     def watched(self, store: ConversationStore) -> ConversationStore:
         """The store, with each write timed, and the ends of turns counted, the driver's own among them."""
-        for name in replayable_methods(ConversationStore):
+        for name in replayable_methods(type(store)):
             setattr(store, name, self._timed(name, getattr(store, name)))
         return store
 

@@ -519,7 +519,7 @@ def test_after_any_run_of_steps_the_memory_of_the_store_is_what_its_file_says(
     store.close()
 
 
-def one_of_each(seed: int = 5) -> Sequence[tuple[list[WriteCall], WriteCall]]:
+def one_of_each(seed: int = 11) -> Sequence[tuple[list[WriteCall], WriteCall]]:
     """For each kind of write, the calls before it and itself."""
     calls = [call for _, call in zip(range(400), RandomSteps(seed, longest_text=200), strict=False)]
     last = {call.method: place for place, call in enumerate(calls[:60])}
