@@ -39,6 +39,7 @@ def start(data_dir: Path, who: str, turns: int, pause_s: float) -> subprocess.Po
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "5"},  # of 60, for a script whose host is gone
     )
 
 
