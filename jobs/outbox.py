@@ -7,6 +7,7 @@ message is known by its conversation and its id, so a consumer that gets one twi
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -66,7 +67,7 @@ class OutboxWriter(Protocol):
 
 
 class Delivery:
-    """Delivers one conversation's messages to one consumer. One thread calls `step`."""
+    """Delivers one conversation's messages to one consumer. One thread calls `step`; any may call `take`."""
 
     def __init__(
         self, kind: str, consumer: OutboxConsumer, conversation: ConversationIdentity, settings: OutboxSettings
@@ -78,6 +79,7 @@ class Delivery:
         self._is_first = True
         self._one_by_one_to = -1
         self._failures = 0
+        self._handing_over = threading.Lock()  # a consumer gets one conversation's messages one after the other
 
     @property
     def pause_s(self) -> float:
@@ -105,7 +107,8 @@ class Delivery:
     def take(self, message: StoredMessage) -> bool:
         """Hand one message over, outside of the order; was it taken?"""
         try:
-            self._consumer.deliver(self._conversation, [message])
+            with self._handing_over:
+                self._consumer.deliver(self._conversation, [message])
         except Exception:  # noqa: BLE001  a user's consumer may raise anything
             return False
         return True
@@ -114,7 +117,8 @@ class Delivery:
         self, cursor: OutboxCursor, messages: Sequence[StoredMessage], writer: OutboxWriter, *, counted: int
     ) -> Progress:
         try:
-            self._consumer.deliver(self._conversation, messages)
+            with self._handing_over:
+                self._consumer.deliver(self._conversation, messages)
         except Exception as error:  # noqa: BLE001  a user's consumer may raise anything
             self._failures += 1
             attempts = cursor.attempts - counted

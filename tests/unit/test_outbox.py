@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -234,6 +235,31 @@ def test_a_parked_message_can_be_handed_over_again(file: OnFile) -> None:
     assert one.take(message) is True
     file.store.remove_parked_message(kind="index", seq=0)
     assert list(file.parked()) == []
+
+
+def test_a_parked_message_handed_over_again_waits_for_the_batch_at_hand(file: OnFile) -> None:
+    begun, let_go = threading.Event(), threading.Event()
+    at_once: list[int] = []
+
+    class Slow(Consumer):
+        inside = 0
+
+        def deliver(self, conversation: ConversationIdentity, messages: Sequence[StoredMessage]) -> None:
+            self.inside += 1
+            at_once.append(self.inside)
+            begun.set()
+            let_go.wait(0.3)
+            super().deliver(conversation, messages)
+            self.inside -= 1
+
+    append(file, 0, 1)
+    one = delivery(Slow())
+    again = threading.Thread(target=lambda: one.take(file.store.message_at(0)))
+    again.start()
+    assert begun.wait(5)
+    run(one, file)
+    again.join()
+    assert at_once == [1, 1]
 
 
 @pytest.mark.parametrize(
