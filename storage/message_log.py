@@ -9,8 +9,8 @@ from typing import cast
 
 from .database import Database, Transaction, from_stored, to_stored
 from .errors import FileCorruptError, MessageConflictError
-from .records import CallId, CallStatus, Message, MessageId, Role, StoredMessage, Turn, TurnId
-from .turn_format import UnreadableStepError, dump_end, dump_tool_calls, load_tool_calls
+from .records import Message, MessageId, Role, StoredMessage, Turn, TurnId
+from .turn_format import UnreadableStepError, dump_end, dump_opening, dump_tool, load_tool
 
 CACHED_MESSAGES = 200
 CACHED_CHARS = 2_000_000
@@ -187,28 +187,13 @@ def _chars(message: StoredMessage) -> int:
     return len(message.content) + sum(len(call.arguments) for call in message.tool_calls)
 
 
-_SELECT = (
-    "SELECT seq, message_id, turn_id, role, speaker, content, tool_calls, call_id, tool_name, status, tokens,"
-    " created_at FROM chat_messages"
-)
+_SELECT = "SELECT seq, message_id, turn_id, role, speaker, content, tool, tokens, created_at FROM chat_messages"
 
 
 def to_message(row: tuple[object, ...]) -> StoredMessage:
     """A row of `chat_messages`, in the order of its columns, as a record."""
-    (
-        seq,
-        message_id,
-        turn_id,
-        role,
-        speaker,
-        content,
-        calls,
-        call_id,
-        tool_name,
-        status,
-        tokens,
-        created_at,
-    ) = row
+    seq, message_id, turn_id, role, speaker, content, tool, tokens, created_at = row
+    calls, call_id, tool_name, status = load_tool(cast("str | None", tool))
     return StoredMessage(
         seq=cast(int, seq),
         message_id=MessageId(cast(str, message_id)),
@@ -216,10 +201,10 @@ def to_message(row: tuple[object, ...]) -> StoredMessage:
         role=cast(Role, role),
         speaker=cast("str | None", speaker),
         content=cast(str, content),
-        tool_calls=load_tool_calls(cast("str | None", calls)),
-        call_id=cast("CallId | None", call_id),
-        tool_name=cast("str | None", tool_name),
-        status=cast("CallStatus | None", status),
+        tool_calls=calls,
+        call_id=call_id,
+        tool_name=tool_name,
+        status=status,
         tokens=cast(int, tokens),
         created_at=from_stored(cast(datetime, created_at)),
     )
@@ -229,18 +214,16 @@ def _write(transaction: Transaction, rows: Sequence[tuple[object, ...]]) -> None
     if len(rows) == 1:
         # SELECT instead of VALUES saves a tenth: what DuckDB makes of one row is simpler.
         transaction.execute(
-            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool_calls, call_id,"
-            " tool_name, status, tokens, created_at, turn_owner, text_digest, opened_at, turn_end)"
-            " SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?",
+            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool, tokens, created_at,"
+            " turn_opening, turn_end) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?",
             rows[0],
         )
     elif rows:
         # Many rows in one statement: thirty take the time of three that come one by one.
         transaction.execute(
-            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool_calls, call_id,"
-            " tool_name, status, tokens, created_at, turn_owner, text_digest, opened_at, turn_end)"
-            " SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
-            " unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)",
+            "INSERT INTO chat_messages (seq, message_id, turn_id, role, speaker, content, tool, tokens, created_at,"
+            " turn_opening, turn_end) SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
+            " unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)",
             [list(column) for column in zip(*rows, strict=True)],
         )
 
@@ -253,15 +236,10 @@ def _row(message: StoredMessage, *, opened: Turn | None = None, ended: Turn | No
         message.role,
         message.speaker,
         message.content,
-        dump_tool_calls(message.tool_calls),
-        message.call_id,
-        message.tool_name,
-        message.status,
+        dump_tool(message),
         message.tokens,
         to_stored(message.created_at),
-        opened.owner if opened else None,
-        opened.text_digest if opened else None,
-        to_stored(opened.opened_at) if opened else None,
+        dump_opening(opened) if opened else None,
         dump_end(ended) if ended else None,
     )
 

@@ -10,7 +10,20 @@ from datetime import datetime
 from typing import Any, cast, get_args
 
 from .database import from_stored, to_stored
-from .records import CallId, CallStatus, CallSummary, Reply, ToolCall, ToolResult, Turn, TurnId, TurnState, Usage
+from .records import (
+    CallId,
+    CallStatus,
+    CallSummary,
+    Message,
+    Reply,
+    ToolCall,
+    ToolResult,
+    Turn,
+    TurnId,
+    TurnOwner,
+    TurnState,
+    Usage,
+)
 
 VERSION = 1
 
@@ -67,21 +80,51 @@ def load_attempts(body: str) -> tuple[int, int]:
         return _count(data["begun"]), _count(data["ended"])
 
 
-def dump_tool_calls(calls: tuple[ToolCall, ...]) -> str | None:
-    """The calls of an assistant message; None for none."""
-    return json.dumps([_call(call) for call in calls], ensure_ascii=False) if calls else None
+def dump_tool(message: Message) -> str | None:
+    """The calls that a message makes, or the call that it answers; None where it has to do with none."""
+    if message.tool_calls:
+        return _dump({"v": VERSION, "calls": [_call(call) for call in message.tool_calls]})
+    if message.call_id is None and message.tool_name is None and message.status is None:
+        return None
+    return _dump({"v": VERSION, "id": message.call_id, "name": message.tool_name, "status": message.status})
 
 
-def load_tool_calls(text: str | None) -> tuple[ToolCall, ...]:
-    """The calls of a stored assistant message.
+def load_tool(body: str | None) -> tuple[tuple[ToolCall, ...], CallId | None, str | None, CallStatus | None]:
+    """The calls that a stored message makes; id, tool and status of the call that it answers.
 
     Raises:
-        UnreadableStepError: Damaged.
+        UnreadableStepError: Damaged, or of another version.
     """
-    if text is None:
-        return ()
+    if body is None:
+        return (), None, None, None
+    data = _load(body)
     with _garbled("tool calls"):
-        return tuple(_to_call(call) for call in json.loads(text))
+        if "calls" in data:
+            return tuple(_to_call(call) for call in data["calls"]), None, None, None
+        call_id, name, status = data["id"], data["name"], data["status"]
+        return (
+            (),
+            CallId(_text(call_id)) if call_id is not None else None,
+            _text(name) if name is not None else None,
+            _status(status) if status is not None else None,
+        )
+
+
+def dump_opening(turn: Turn) -> str:
+    """How a turn was opened: what its user message does not say."""
+    at = to_stored(turn.opened_at).isoformat()
+    return _dump({"v": VERSION, "owner": turn.owner, "digest": turn.text_digest, "at": at})
+
+
+def load_opening(body: str) -> tuple[TurnOwner, str, datetime]:
+    """Owner, digest of the text and time of a turn's opening.
+
+    Raises:
+        UnreadableStepError: Damaged, or of another version.
+    """
+    data = _load(body)
+    with _garbled("opening"):
+        return _owner(data["owner"]), _text(data["digest"]), from_stored(datetime.fromisoformat(data["at"]))
 
 
 def dump_end(turn: Turn) -> str:
@@ -242,6 +285,12 @@ def _status(text: str) -> CallStatus:
     if text not in get_args(CallStatus):
         raise ValueError(f"call status {text!r}")
     return cast(CallStatus, text)
+
+
+def _owner(text: str) -> TurnOwner:
+    if text not in get_args(TurnOwner):
+        raise ValueError(f"turn owner {text!r}")
+    return cast(TurnOwner, text)
 
 
 def _state(text: str) -> TurnState:

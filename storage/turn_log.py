@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
@@ -26,6 +26,7 @@ from .turn_format import (
     load_attempts,
     load_calls,
     load_end,
+    load_opening,
     load_results,
 )
 
@@ -89,27 +90,35 @@ class TurnReader:
 
     def _as_opened(self) -> list[Turn]:
         """The turns that have not ended as they were when they were opened, oldest first."""
-        return [
-            _to_opened(*row)
-            for row in self._database.query(
-                "SELECT turn_id, turn_owner, text_digest, seq, opened_at FROM chat_messages"
-                " WHERE turn_owner IS NOT NULL AND turn_id NOT IN (SELECT turn_id FROM turn_ends) ORDER BY seq"
-            )
-        ]
+        rows = self._database.query(
+            "SELECT turn_id, seq, turn_opening FROM chat_messages"
+            " WHERE turn_opening IS NOT NULL AND turn_id NOT IN (SELECT turn_id FROM turn_ends) ORDER BY seq"
+        )
+        with self._readable("opening"):
+            return [_to_opened(*row) for row in rows]
 
     def _ended_turn(self, turn_id: TurnId) -> Turn | None:
         rows = self._database.query(
-            "SELECT turn_id, turn_owner, text_digest, seq, opened_at, turn_ends.turn_end"
-            " FROM chat_messages JOIN turn_ends USING (turn_id) WHERE turn_owner IS NOT NULL AND turn_id = ?",
+            "SELECT turn_id, seq, turn_opening, turn_ends.turn_end"
+            " FROM chat_messages JOIN turn_ends USING (turn_id) WHERE turn_opening IS NOT NULL AND turn_id = ?",
             [turn_id],
         )
         if not rows:
             return None
         *opened, end = rows[0]
+        with self._readable("opening"):
+            turn = _to_opened(*opened)
+        with self._readable("end"):
+            return load_end(turn, cast(str, end))
+
+    @contextmanager
+    def _readable(self, what: str) -> Iterator[None]:
         try:
-            return load_end(_to_opened(*opened), cast(str, end))
+            yield
         except UnreadableStepError as error:
-            raise FileCorruptError(str(self._database.path), f"a turn's stored end cannot be read ({error})") from error
+            raise FileCorruptError(
+                str(self._database.path), f"a turn's stored {what} cannot be read ({error})"
+            ) from error
 
 
 class TurnLog(TurnReader):
@@ -126,7 +135,7 @@ class TurnLog(TurnReader):
         self._conversation_id = conversation_id
         self._known: set[str] = {
             cast(str, row[0])
-            for row in database.query("SELECT turn_id FROM chat_messages WHERE turn_owner IS NOT NULL")
+            for row in database.query("SELECT turn_id FROM chat_messages WHERE turn_opening IS NOT NULL")
         }
         self._open: dict[TurnId, _OpenTurn] = {}
         for turn in self._as_opened():
@@ -295,11 +304,6 @@ def _with_attempts(turn: Turn, body: object, recorded_at: object) -> Turn:
     return replace(turn, attempts_begun=begun, attempts_ended=ended, attempted_at=at)
 
 
-def _to_opened(turn_id: object, owner: object, digest: object, seq: object, opened_at: object) -> Turn:
-    return opened_turn(
-        TurnId(cast(str, turn_id)),
-        cast(TurnOwner, owner),
-        cast(str, digest),
-        cast(int, seq),
-        from_stored(cast(datetime, opened_at)),
-    )
+def _to_opened(turn_id: object, seq: object, opening: object) -> Turn:
+    owner, digest, opened_at = load_opening(cast(str, opening))
+    return opened_turn(TurnId(cast(str, turn_id)), owner, digest, cast(int, seq), opened_at)

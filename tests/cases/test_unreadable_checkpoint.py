@@ -198,6 +198,20 @@ def test_a_stored_end_of_a_turn_that_cannot_be_read_is_an_error_that_names_the_f
     store.close()
 
 
+@pytest.mark.parametrize("change", ["left(turn_opening, 20)", """replace(turn_opening, '"v":1', '"v":2')""", "'[]'"])
+def test_a_stored_opening_of_a_turn_that_cannot_be_read_is_an_error_that_names_the_file(
+    path: Path, change: str
+) -> None:
+    store = open_store(path)
+    finish_turn(store, "t1")
+    open_turn(store, "t2")
+    store.close()
+    for condition, look in (("turn_id = 't1'", lambda store: store.turn(T1)), ("turn_id = 't2'", lambda _: None)):
+        with pytest.raises(FileCorruptError, match="opening") as raised:
+            look(damaged(path, f"UPDATE chat_messages SET turn_opening = {change} WHERE {condition}"))
+        assert raised.value.path == str(path)
+
+
 def test_nothing_in_storage_unpickles() -> None:
     for module in STORAGE.glob("**/*.py"):
         names = {

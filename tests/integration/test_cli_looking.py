@@ -97,7 +97,7 @@ def test_inspect_tells_process_memory_and_idle_time_and_wakes_nothing(command, r
     assert (status, facts["pid"], facts["epoch"], facts["turn"]) == (0, pid, epoch, None)
     assert facts["memory_mib"] is None or 20 < facts["memory_mib"] < 1000
     again = found(command("inspect", "--agent", name, "--json")[1], "live")
-    assert again["idle_s"] > facts["idle_s"] >= 1.0  # looking is no use
+    assert again["idle_s"] >= facts["idle_s"] >= 1.0  # looking is no use
     facts = found(output, "dormant")
     assert (facts["state"], facts["pid"], facts["messages"], facts["undelivered"]) == ("dormant", None, 2, 0)
     _, output, _ = command("inspect", "dormant", "--agent", name)

@@ -11,7 +11,8 @@ CREATE TABLE conversation (
 );
 
 -- A turn is opened by its user message and ended by its reply, so that each takes one row: the first has
--- `turn_owner`, `text_digest` and `opened_at`, the second `turn_end`. They are null in every other row.
+-- `turn_opening`, the second `turn_end`. `tool` has the calls of an assistant message, or the call that a tool
+-- message answers. What no query looks into is JSON: an insert pays for every column, also for one that is null.
 CREATE TABLE chat_messages (
     seq BIGINT NOT NULL,
     message_id VARCHAR NOT NULL,
@@ -19,15 +20,10 @@ CREATE TABLE chat_messages (
     role VARCHAR NOT NULL,
     speaker VARCHAR,
     content VARCHAR NOT NULL USING COMPRESSION zstd,
-    tool_calls VARCHAR,
-    call_id VARCHAR,
-    tool_name VARCHAR,
-    status VARCHAR,
+    tool VARCHAR,
     tokens INTEGER NOT NULL,
     created_at TIMESTAMP NOT NULL,
-    turn_owner VARCHAR,
-    text_digest VARCHAR,
-    opened_at TIMESTAMP,
+    turn_opening VARCHAR,
     turn_end VARCHAR USING COMPRESSION zstd
 );
 
