@@ -99,27 +99,32 @@ class MetricsExport:
         gauge = self._ray[metric.name]
         assert isinstance(gauge, ray_metrics.Gauge)
         for tag, value in values.items():
-            gauge.set(value, {metric.tags[0]: tag})
+            gauge.set(value, {metric.tags[0]: in_ascii(tag)})
 
     def _tags(self, metric: Metric, values: Sequence[str]) -> dict[str, str]:
         tags = dict(zip(metric.tags, values, strict=True))
         if "agent" in tags:
             tags["agent"] = self._agents.tag(tags["agent"])
-        return tags
+        return {tag: in_ascii(value) for tag, value in tags.items()}
 
     def _run(self) -> None:
         pause = threading.Event()
         while True:
             try:
                 self.set_gauges()
-            except OSError as error:
-                logger.warning("the live conversations were not counted: %s", error)
+            except Exception:  # noqa: BLE001 - the edge of the thread, without which there are no gauges any more
+                logger.warning("the live conversations were not counted", exc_info=True)
             pause.wait(self._interval_s)
 
 
 def agent_of(live: Live) -> str:
     """The agent of a live conversation, which its actor's name tells."""
     return unquote(live.actor_name.split("/")[1])
+
+
+def in_ascii(value: str) -> str:
+    """A tag's value as Ray takes it: what is beyond ASCII as escapes, such as `\\xe9`."""
+    return value.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _in_ray(metric: Metric) -> RayMetric:

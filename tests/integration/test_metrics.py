@@ -116,6 +116,15 @@ def test_the_live_conversations_of_an_agent_are_those_that_have_a_process_now(
     until_seen(runtime, "perdure_passivations_total", "agent", {name: 1}, agent=name)
 
 
+def test_an_agent_whose_name_is_beyond_ascii_is_counted_and_so_are_all_others(
+    runtime: Runtime, name: str, script: Script
+) -> None:
+    runtime.agent(f"{name} Zoë", model=script).conversation("c").send("hello")
+    escaped = f"{name} Zo\\\\xeb"  # as the page shows a backslash
+    until_seen(runtime, "perdure_live_conversations", "agent", {escaped: 1}, agent=escaped)
+    until_seen(runtime, "perdure_turns_total", "agent", {escaped: 1}, agent=escaped, outcome="finished")
+
+
 def test_no_process_that_comes_and_goes_leaves_series_of_its_own(runtime: Runtime, name: str, script: Script) -> None:
     agent = runtime.agent(name, model=script)
     for number in range(3):
