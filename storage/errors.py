@@ -168,6 +168,21 @@ class ContactMismatchError(PerdureError):
         )
 
 
+# --- memory ------------------------------------------------------------------------------------------------
+
+
+class MemoryConflictError(PerdureError):
+    """An id of a write or of a memory came back with other content. Nothing of it was written."""
+
+    def __init__(self, field: str, taken: str) -> None:
+        super().__init__(field, taken)
+        self.field = field
+        self.taken = taken
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.taken!r} is already stored with other content; use a new id"
+
+
 # --- models and tools --------------------------------------------------------------------------------------
 
 

@@ -30,8 +30,10 @@ FAULT_POINTS = (
     "turn.finished",
     "tidy.before_checkpoint",
     "tidy.checkpointed",
+    "memory.before_commit",
+    "memory.committed",
 )
-"""In the order in which a turn passes them."""
+"""In the order in which a turn passes them; then those of other writes."""
 
 
 def fault_point(name: str) -> None:

@@ -14,6 +14,11 @@ def directory_path(data_dir: Path) -> Path:
     return data_dir / "directory.duckdb"
 
 
+def memory_path(data_dir: Path) -> Path:
+    """The file of all memories."""
+    return data_dir / "memory.duckdb"
+
+
 def conversation_path(data_dir: Path, agent: AgentName, conversation_id: ConversationId) -> Path:
     """A conversation's file. Whatever the ids contain, it lies below the data directory; the ids stand inside it."""
     digest = _digest(conversation_id)

@@ -21,7 +21,7 @@ class Migration:
 
 
 def migrations(family: str) -> tuple[Migration, ...]:
-    """The migrations of a family of files (`conversation`, `directory`), oldest first."""
+    """The migrations of a family of files (`conversation`, `directory`, `memory`), oldest first."""
     folder = resources.files(__package__) / "migrations" / family
     found = []
     for entry in folder.iterdir():

@@ -134,6 +134,12 @@ class MemorySettings:
     confidence_floor: float = 0.1
     flush_facts: int = 10
     """Facts that a pre-compaction flush may write."""
+    max_value_chars: int = 2_000_000
+    """A longer memory is refused, in characters."""
+    hot_mib: int = 128
+    """Active memories that are kept in memory for recall; agents beyond it are read from the file."""
+    file_memory_limit_mib: int = 256
+    """DuckDB's memory limit for the file of memories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

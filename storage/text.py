@@ -68,8 +68,11 @@ def storable_id(given: str, field: str) -> str:
     return given
 
 
-def check_text(text: object, field: str, max_chars: int) -> str:
-    """The text of a message, cleaned.
+def check_text(text: object, field: str, max_chars: int, setting: str = "turn.max_text_chars") -> str:
+    """The text of a message or a memory, cleaned.
+
+    Args:
+        setting: Where `max_chars` comes from.
 
     Raises:
         InvalidInputError: It is no string, blank, or longer than `max_chars` code points. Nothing was kept.
@@ -84,7 +87,7 @@ def check_text(text: object, field: str, max_chars: int) -> str:
         raise InvalidInputError(
             field,
             f"the text has {len(cleaned):,} characters, the limit is {max_chars:,}",
-            "send a shorter text, or raise the setting turn.max_text_chars",
+            f"send a shorter text, or raise the setting {setting}",
         )
     return cleaned
 

@@ -25,7 +25,7 @@ def schema(database: Database) -> str:
     return "\n\n".join(f"{table} (\n" + ",\n".join(lines) + "\n)" for table, lines in tables.items()) + "\n"
 
 
-@pytest.mark.parametrize("family", ["conversation", "directory"])
+@pytest.mark.parametrize("family", ["conversation", "directory", "memory"])
 def test_all_migrations_together_give_the_schema_of_the_snapshot(family: str, tmp_path: Path) -> None:
     database = Database.open(tmp_path / "x.duckdb", family)
     found = schema(database)

@@ -1,0 +1,138 @@
+"""The active memories of one agent, held in memory in the shapes in which recall asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .memory_input import stored_key
+from .memory_keys import AGENT_WIDE, Scope, VectorId, Visibility, key_segments, parse_vector_id
+from .memory_records import KeyMatch, Memory, MemoryId, Touch
+
+ROW_BYTES = 2500
+"""What a memory takes beside its texts: measured, with its places in all the shapes."""
+
+
+class ActiveMemories:
+    """Answers as `MemoryReader` does, out of memory. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        """What it takes, by estimate."""
+        self._memories: dict[int, Memory] = {}
+        self._scopes: dict[Scope, _ScopeMemories] = {}
+        self._row_of: dict[MemoryId, int] = {}
+        self._with_segment: dict[str, set[int]] = {}
+
+    def put(self, memory: Memory) -> None:
+        """Hold a version as it is now: one that is no longer active is let go."""
+        before = self._memories.pop(memory.row_id, None)
+        if before is not None and not memory.is_active:
+            self._remove(before)
+        elif memory.is_active:
+            self._memories[memory.row_id] = memory
+            self._scope(memory.scope).touches[memory.row_id] = _touch(memory)
+            if before is None:
+                self._add(memory)
+
+    def matching(self, keys: Iterable[str], memory_ids: Iterable[MemoryId]) -> list[Memory]:
+        """The memories of all scopes under one of these keys, or of these ids."""
+        rows = {scope.row_of[key] for key in set(keys) for scope in self._scopes.values() if key in scope.row_of}
+        rows.update(self._row_of[memory_id] for memory_id in memory_ids if memory_id in self._row_of)
+        return [self._memories[row] for row in sorted(rows)]
+
+    def current(self, visible: Visibility, key: str) -> Memory | None:
+        """As `MemoryReader.current`."""
+        wanted = stored_key(key)
+        found = [self._memories[scope.row_of[wanted]] for scope in self._visible(visible) if wanted in scope.row_of]
+        found.sort(key=lambda memory: -memory.row_id)
+        return min(found, key=lambda memory: visible.precedence(memory.scope), default=None)
+
+    def by_vector_ids(self, visible: Visibility, vector_ids: Iterable[VectorId]) -> dict[VectorId, Memory]:
+        """As `MemoryReader.by_vector_ids`."""
+        found = {}
+        for vector_id in vector_ids:
+            parsed = parse_vector_id(vector_id)
+            if parsed is None:
+                continue
+            agent_id, scope, key = parsed
+            if agent_id != visible.agent_id or not visible.includes(scope) or scope not in self._scopes:
+                continue
+            if (row := self._scopes[scope].row_of.get(key)) is not None:
+                found[vector_id] = self._memories[row]
+        return found
+
+    def by_rows(self, visible: Visibility, row_ids: Iterable[int]) -> dict[int, Memory]:
+        """As `MemoryReader.by_rows`."""
+        held = ((row, self._memories.get(row)) for row in row_ids)
+        return {row: memory for row, memory in held if memory is not None and visible.includes(memory.scope)}
+
+    def exact_key(self, visible: Visibility, tokens: frozenset[str]) -> list[KeyMatch]:
+        """As `MemoryReader.exact_key`."""
+        counts: dict[int, int] = {}
+        for token in tokens:
+            for row in self._with_segment.get(token, ()):
+                counts[row] = counts.get(row, 0) + 1
+        matches = [
+            KeyMatch(memory=memory, segments=counts[row]) for row, memory in self.by_rows(visible, counts).items()
+        ]
+        return sorted(matches, key=lambda match: (-match.segments, match.memory.row_id))
+
+    def touches(self, visible: Visibility) -> Sequence[Touch]:
+        """As `MemoryReader.touches`."""
+        return [touch for scope in self._visible(visible) for touch in scope.touches.values()]
+
+    def _visible(self, visible: Visibility) -> Iterable[_ScopeMemories]:
+        if visible.scopes is None:
+            return self._scopes.values()
+        return [self._scopes[scope] for scope in dict.fromkeys(visible.scopes) if scope in self._scopes]
+
+    def _scope(self, scope: Scope) -> _ScopeMemories:
+        found = self._scopes.get(scope)
+        if found is None:
+            found = self._scopes[scope] = _ScopeMemories()
+        return found
+
+    def _add(self, memory: Memory) -> None:
+        self.bytes += memory_bytes(memory)
+        self._scope(memory.scope).row_of[memory.key] = memory.row_id
+        self._row_of[memory.memory_id] = memory.row_id
+        for segment in key_segments(memory.key):
+            self._with_segment.setdefault(segment, set()).add(memory.row_id)
+
+    def _remove(self, memory: Memory) -> None:
+        self.bytes -= memory_bytes(memory)
+        scope = self._scope(memory.scope)
+        del scope.touches[memory.row_id]
+        if scope.row_of.get(memory.key) == memory.row_id:  # else a later version has its place
+            del scope.row_of[memory.key]
+        if self._row_of.get(memory.memory_id) == memory.row_id:
+            del self._row_of[memory.memory_id]
+        if not scope.touches and memory.scope != AGENT_WIDE:
+            del self._scopes[memory.scope]
+        for segment in key_segments(memory.key):
+            rows = self._with_segment[segment]
+            rows.discard(memory.row_id)
+            if not rows:
+                del self._with_segment[segment]
+
+
+class _ScopeMemories:
+    """What is held of one scope."""
+
+    def __init__(self) -> None:
+        self.row_of: dict[str, int] = {}
+        self.touches: dict[int, Touch] = {}
+
+
+def memory_bytes(memory: Memory) -> int:
+    """What a memory takes, by estimate."""
+    texts = (memory.key, memory.value, memory.metadata)
+    return ROW_BYTES + sum(len(text) if text.isascii() else len(text.encode("utf-8")) for text in texts)
+
+
+def _touch(memory: Memory) -> Touch:
+    return Touch(
+        row_id=memory.row_id,
+        touched_s=(memory.accessed_at or memory.created_at).timestamp(),
+        access_count=memory.access_count,
+    )
