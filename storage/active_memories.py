@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 
 from .memory_input import stored_key
 from .memory_keys import AGENT_WIDE, Scope, VectorId, Visibility, key_segments, parse_vector_id
 from .memory_records import KeyMatch, Memory, MemoryId, Touch
 
-ROW_BYTES = 2500
+ROW_BYTES = 2200
 """What a memory takes beside its texts: measured, with its places in all the shapes."""
 
 
@@ -66,16 +67,21 @@ class ActiveMemories:
         held = ((row, self._memories.get(row)) for row in row_ids)
         return {row: memory for row, memory in held if memory is not None and visible.includes(memory.scope)}
 
-    def exact_key(self, visible: Visibility, tokens: frozenset[str]) -> list[KeyMatch]:
+    def exact_key(self, visible: Visibility, tokens: frozenset[str], limit: int = 100) -> list[KeyMatch]:
         """As `MemoryReader.exact_key`."""
         counts: dict[int, int] = {}
         for token in tokens:
             for row in self._with_segment.get(token, ()):
                 counts[row] = counts.get(row, 0) + 1
-        matches = [
-            KeyMatch(memory=memory, segments=counts[row]) for row, memory in self.by_rows(visible, counts).items()
+        matching = (
+            (-segments, -self._memories[row].confidence, -row)
+            for row, segments in counts.items()
+            if visible.includes(self._memories[row].scope)
+        )
+        return [
+            KeyMatch(memory=self._memories[-row], segments=-segments)
+            for segments, _, row in heapq.nsmallest(limit, matching)
         ]
-        return sorted(matches, key=lambda match: (-match.segments, match.memory.row_id))
 
     def touches(self, visible: Visibility) -> Sequence[Touch]:
         """As `MemoryReader.touches`."""

@@ -59,9 +59,9 @@ class HotMemories:
         wanted = list(row_ids)
         return self._ask(visible.agent_id, lambda memories: memories.by_rows(visible, wanted))
 
-    def exact_key(self, visible: Visibility, tokens: frozenset[str]) -> list[KeyMatch]:
+    def exact_key(self, visible: Visibility, tokens: frozenset[str], limit: int = 100) -> list[KeyMatch]:
         """As `MemoryReader.exact_key`."""
-        return self._ask(visible.agent_id, lambda memories: memories.exact_key(visible, tokens))
+        return self._ask(visible.agent_id, lambda memories: memories.exact_key(visible, tokens, limit))
 
     def touches(self, visible: Visibility) -> Sequence[Touch]:
         """As `MemoryReader.touches`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import cast
@@ -71,16 +72,18 @@ class MemoryReader:
         found = self._select(visible, "AND superseded_at IS NULL AND row_id IN (SELECT unnest(?::BIGINT[]))", [rows])
         return {memory.row_id: memory for memory in found}
 
-    def exact_key(self, visible: Visibility, tokens: frozenset[str]) -> list[KeyMatch]:
-        """Active memories with a segment of the key among the tokens, those with more segments first."""
-        matching: dict[int, int] = {}
-        rows = self._query("SELECT row_id, key FROM agent_state", visible, "AND superseded_at IS NULL")
-        for row_id, key in rows:
-            if segments := matching_segments(cast(str, key), tokens):
-                matching[cast(int, row_id)] = segments
-        found = self.by_rows(visible, matching) if matching else {}
-        matches = [KeyMatch(memory=memory, segments=matching[row_id]) for row_id, memory in found.items()]
-        return sorted(matches, key=lambda match: (-match.segments, match.memory.row_id))
+    def exact_key(self, visible: Visibility, tokens: frozenset[str], limit: int = 100) -> list[KeyMatch]:
+        """Active memories with a segment of the key among the tokens, most segments first, then surest, then newest."""
+        matching = [
+            (-segments, -cast(float, confidence), -cast(int, row_id))
+            for row_id, key, confidence in self._query(
+                "SELECT row_id, key, confidence FROM agent_state", visible, "AND superseded_at IS NULL"
+            )
+            if (segments := matching_segments(cast(str, key), tokens))
+        ]
+        best = heapq.nsmallest(limit, matching)
+        found = self.by_rows(visible, [-row for _, _, row in best]) if best else {}
+        return [KeyMatch(memory=found[-row], segments=-segments) for segments, _, row in best if -row in found]
 
     def touches(self, visible: Visibility) -> Sequence[Touch]:
         """How lately and how often each active memory was used, in no order."""

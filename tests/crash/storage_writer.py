@@ -1,4 +1,4 @@
-"""A process that writes to a conversation's file until it is killed, and says after each step that it is done."""
+"""A process that writes to a file until it is killed, and says after each step that it is done."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from perdure.storage import database
+from perdure.storage.memory_write_records import MemoryWrite
 from perdure.storage.schema import Migration, migrations
 from tests.fixtures.conversation_file import open_store
+from tests.fixtures.memories import a_write, open_memories
+from tests.fixtures.random_memory_steps import RandomMemorySteps, make
 from tests.fixtures.random_steps import RandomSteps
 
 Acknowledge = Callable[[int], None]
@@ -39,6 +42,32 @@ def write(path: Path, fault_dir: Path, seed: int, start: int, acknowledge: Ackno
         acknowledge(number)
         if number % 7 == 0:
             store.tidy()
+
+
+def write_memories(path: Path, fault_dir: Path, seed: int, start: int, acknowledge: Acknowledge) -> None:
+    """Make the calls of a seed on a file of memories, from one on; every few calls the log is folded."""
+    os.environ["PERDURE_FAULT_DIR"] = str(fault_dir)
+    store = open_memories(path)
+    acknowledge(start)
+    for number, call in enumerate(itertools.islice(RandomMemorySteps(seed), start, None), start=start + 1):
+        make(store, call)
+        acknowledge(number)
+        if number % 7 == 0:
+            store.tidy()
+
+
+def batch_of(number: int) -> list[MemoryWrite]:
+    """The writes of a batch."""
+    return [a_write(place, f"key {place}") for place in range(number * 32 + 1, number * 32 + 33)]
+
+
+def write_batches(path: Path, fault_dir: Path, acknowledge: Acknowledge) -> None:
+    """Write one batch after the other; acknowledges how many are written."""
+    os.environ["PERDURE_FAULT_DIR"] = str(fault_dir)
+    store = open_memories(path)
+    for number in itertools.count():
+        acknowledge(number)
+        store.write_memories(writes=batch_of(number))
 
 
 def upgrade(path: Path, fault_dir: Path, count: int, acknowledge: Acknowledge) -> None:

@@ -16,9 +16,13 @@ import perdure.storage.conversation_store
 from perdure.storage.conversation_store import ConversationStore
 from perdure.storage.directory_records import ConversationNote, JobRun
 from perdure.storage.directory_store import DirectoryStore
+from perdure.storage.errors import InvalidInputError
+from perdure.storage.memory_store import MemoryStore
 from perdure.storage.records import AgentName, ContactId, ConversationId
 from perdure.storage.replay import WriteCall, replay, replayable, replayable_methods
 from tests.fixtures.conversation_file import at, difference, open_store, stored_tables, view
+from tests.fixtures.memories import file_of, open_memories
+from tests.fixtures.random_memory_steps import RandomMemorySteps
 from tests.fixtures.random_steps import RandomSteps
 
 STORAGE = Path(perdure.storage.conversation_store.__file__).parent
@@ -119,6 +123,28 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
     repeated.close()
 
 
+@settings(max_examples=3)
+@given(seed=st.integers(0, 2**32))
+def test_memories_replayed_give_the_same_tables(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("replay")
+    original = open_memories(folder / "original.duckdb")
+    recorder = Recorder(original)
+    for _, call in zip(range(150), RandomMemorySteps(seed), strict=False):
+        try:
+            getattr(recorder, call.method)(**call.arguments)
+        except InvalidInputError:
+            recorder.calls.pop()
+    drawn = {call.method for _, call in zip(range(2_000), RandomMemorySteps(seed), strict=False)}
+    assert drawn == replayable_methods(MemoryStore)
+
+    repeated = open_memories(folder / "repeated.duckdb", hot_mib=0)
+    replay(repeated, recorder.calls)
+
+    assert file_of(repeated) == file_of(original)
+    original.close()
+    repeated.close()
+
+
 def test_only_marked_methods_count_as_writes() -> None:
     class Store:
         @replayable
@@ -129,7 +155,7 @@ def test_only_marked_methods_count_as_writes() -> None:
     assert replayable_methods(Store) == {"write"}
 
 
-@pytest.mark.parametrize("store", [ConversationStore, DirectoryStore])
+@pytest.mark.parametrize("store", [ConversationStore, DirectoryStore, MemoryStore])
 def test_every_replayable_method_takes_keyword_arguments_only(store: type) -> None:
     for name in replayable_methods(store):
         method: Callable[..., object] = getattr(store, name)
