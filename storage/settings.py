@@ -151,6 +151,8 @@ class RecallSettings:
     vector_weight: float = 1.0
     keyword_weight: float = 1.0
     exact_key_weight: float = 1.5
+    like_relevance: float = 0.02
+    """Hits of a channel no further apart, as a share of the best of them, are of like relevance: the surer is first."""
     keyword_hits: int = 15
     fill_to: int = 20
     """Memories in all, once the most relevant others have been added."""

@@ -81,6 +81,7 @@ LIMITS: Mapping[str, Limits] = {
     "recall.vector_weight": _WEIGHT,
     "recall.keyword_weight": _WEIGHT,
     "recall.exact_key_weight": _WEIGHT,
+    "recall.like_relevance": _SHARE,
     "recall.keyword_hits": _COUNT,
     "recall.fill_to": _COUNT_OR_NONE,
     "recall.recency_weight": _WEIGHT,

@@ -1,0 +1,204 @@
+"""Recall: what several channels found, fused into one list that explains itself, and filled up with what is used.
+
+Pure: whoever calls has asked the channels and looked up what they found (`storage/memory_reader.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..storage.memory_records import KeyMatch, Memory, Touch
+from ..storage.settings import RecallSettings
+
+Channel = Literal["vector", "keyword", "exact_key"]
+CHANNELS: tuple[Channel, ...] = ("vector", "keyword", "exact_key")
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A memory that a channel found."""
+
+    memory: Memory
+    """The active version; a hit on anything else has been dropped."""
+    relevance: float
+    """By the channel's own measure: cosine, BM25, or how many segments of the key match. Higher is better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelRank:
+    """Where a channel placed a hit."""
+
+    channel: Channel
+    rank: int
+    """Counted from 1."""
+    relevance: float
+    """By the channel's own measure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallHit:
+    """A recalled memory, and why it was."""
+
+    memory: Memory
+    score: float
+    """The fused score; of a filled one its relevance by use. The two cannot be compared."""
+    ranks: tuple[ChannelRank, ...] = ()
+    """The channels that found it. None did: it fills up the list."""
+
+    @property
+    def is_filled(self) -> bool:
+        """Is it there because it is used lately and often, not because it answers the query?"""
+        return not self.ranks
+
+    @property
+    def explanation(self) -> str:
+        """Why it is there, in a line."""
+        if self.is_filled:
+            return f"filled up by use ({self.score:.3f})"
+        places = ", ".join(f"{place.channel} #{place.rank} ({place.relevance:.3g})" for place in self.ranks)
+        return f"{places}: {self.score:.5f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What a query recalled."""
+
+    hits: tuple[RecallHit, ...]
+    """The fused ones, best first, and after them those that fill up the list."""
+    unanswered: Mapping[Channel, str]
+    """The channels that could not answer, each with its reason; the others stand in."""
+
+
+def recall(
+    found: Mapping[Channel, Sequence[Found]],
+    unanswered: Mapping[Channel, str],
+    touches: Sequence[Touch],
+    look_up: Callable[[Iterable[int]], Mapping[int, Memory]],
+    at: datetime,
+    settings: RecallSettings,
+    top_k: int | None = None,
+) -> Recalled:
+    """Fuse what the channels found and fill the list up.
+
+    Args:
+        found: What each channel that answered found, in any order.
+        touches: Of all memories that may be seen.
+        look_up: Gives the memories in these rows that are still active.
+        top_k: How many fused hits, at most. None: as the settings say.
+    """
+    hits = fuse(found, settings)[: settings.top_k if top_k is None else top_k]
+    there = {hit.memory.row_id for hit in hits}
+    by_use = most_used(touches, there, settings.fill_to - len(hits), at, settings)
+    memories = look_up([row for row, _ in by_use]) if by_use else {}
+    filled = [RecallHit(memory=memories[row], score=score) for row, score in by_use if row in memories]
+    return Recalled(hits=(*hits, *filled), unanswered=dict(unanswered))
+
+
+def fuse(found: Mapping[Channel, Sequence[Found]], settings: RecallSettings) -> list[RecallHit]:
+    """All that was found, best first: reciprocal rank fusion (Cormack et al. 2009), each channel with its weight.
+
+    Of equal scores the surer memory comes first, then the one that was said last.
+    """
+    weights: Mapping[Channel, float] = {
+        "vector": settings.vector_weight,
+        "keyword": settings.keyword_weight,
+        "exact_key": settings.exact_key_weight,
+    }
+    memories: dict[int, Memory] = {}
+    ranks: dict[int, list[ChannelRank]] = {}
+    for channel in CHANNELS:
+        ranked = rank(found.get(channel, ()), settings.like_relevance)
+        if channel == "keyword":
+            ranked = ranked[: settings.keyword_hits]
+        for place, each in enumerate(ranked, start=1):
+            memories.setdefault(each.memory.row_id, each.memory)
+            ranks.setdefault(each.memory.row_id, []).append(
+                ChannelRank(channel=channel, rank=place, relevance=each.relevance)
+            )
+    hits = [
+        RecallHit(
+            memory=memories[row],
+            score=math.fsum(weights[place.channel] / (settings.rank_constant + place.rank) for place in places),
+            ranks=tuple(places),
+        )
+        for row, places in ranks.items()
+    ]
+    return sorted(hits, key=lambda hit: (-hit.score, *_surest_first(hit.memory)))
+
+
+def rank(found: Sequence[Found], like_relevance: float) -> list[Found]:
+    """What a channel found, each memory once, best first; of what is of like relevance the surest, then the latest.
+
+    Args:
+        like_relevance: How far below the best of its band a relevance may lie, as a share of it.
+    """
+    best: dict[int, Found] = {}
+    for each in found:
+        known = best.get(each.memory.row_id)
+        if known is None or each.relevance > known.relevance:
+            best[each.memory.row_id] = each
+    ordered = sorted(best.values(), key=lambda each: -each.relevance)
+    ranked: list[Found] = []
+    start = 0
+    for end in range(1, len(ordered) + 1):
+        top = ordered[start].relevance
+        if end == len(ordered) or ordered[end].relevance < top - abs(top) * like_relevance:
+            ranked += sorted(ordered[start:end], key=lambda each: _surest_first(each.memory))
+            start = end
+    return ranked
+
+
+def exact_key_found(matches: Iterable[KeyMatch]) -> list[Found]:
+    """What the exact key channel found."""
+    return [Found(memory=match.memory, relevance=match.segments) for match in matches]
+
+
+def most_used(
+    touches: Sequence[Touch], excluded: Set[int], count: int, at: datetime, settings: RecallSettings
+) -> list[tuple[int, float]]:
+    """The rows of the memories most worth having beside the hits, each with its relevance, best first.
+
+    Of equal ones the one stored last comes first.
+    """
+    if count <= 0 or not touches:
+        return []
+    scores = relevances(touches, at, settings)
+    kth = max(0, len(touches) - count - len(excluded))
+    candidates = np.flatnonzero(scores >= np.partition(scores, kth)[kth])
+    scored = ((touches[place].row_id, float(scores[place])) for place in candidates.tolist())
+    best = sorted((each for each in scored if each[0] not in excluded), key=lambda each: (-each[1], -each[0]))
+    return best[:count]
+
+
+def relevances(touches: Sequence[Touch], at: datetime, settings: RecallSettings) -> NDArray[np.float64]:
+    """How much each memory is used: how lately, and how often. Whole arrays: it is asked of every memory there is."""
+    touched_s = np.fromiter((touch.touched_s for touch in touches), np.float64, len(touches))
+    counts = np.fromiter((touch.access_count for touch in touches), np.float64, len(touches))
+    days = np.maximum(0.0, at.timestamp() - touched_s) / DAY_S
+    recency = settings.recency_weight * np.exp(-days / settings.recency_days)
+    scores: NDArray[np.float64] = recency + settings.frequency_weight * np.log1p(counts)
+    return scores
+
+
+def within_budget(hits: Iterable[RecallHit], budget_tokens: int, tokens_of: Callable[[Memory], int]) -> list[RecallHit]:
+    """The hits that fit into a budget, in order; one that is too large for what is left is passed over."""
+    kept = []
+    for hit in hits:
+        tokens = tokens_of(hit.memory)
+        if tokens <= budget_tokens:
+            budget_tokens -= tokens
+            kept.append(hit)
+    return kept
+
+
+def _surest_first(memory: Memory) -> tuple[float, float, int]:
+    return -memory.confidence, -memory.valid_from.timestamp(), -memory.row_id
