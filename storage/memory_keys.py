@@ -14,7 +14,7 @@ VectorId = NewType("VectorId", str)
 
 _SEPARATORS = re.compile(r"[:._\-/]")
 _WORDS = re.compile(r"[^\W_]+")
-_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+_PUNCTUATION = ".,;:!?…\"'`()[]{}<>«»„“”‘’¿¡、。！？「」（）"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +89,11 @@ def key_segments(key: str) -> frozenset[str]:
 
 
 def query_tokens(query: str) -> frozenset[str]:
-    """What segments of keys are compared with: a query's words, with and without the punctuation around them."""
+    """What segments of keys are compared with: a query's words, and the same with signs that stand in them (`c++`)."""
     folded = query.casefold()
-    tokens: set[str] = set(_WORDS.findall(folded))
+    tokens = set(_WORDS.findall(folded))
     for word in folded.split():
-        for part in (word, *_SEPARATORS.split(word)):
-            tokens.update((part, _EDGES.sub("", part)))
+        tokens.update(part.strip(_PUNCTUATION) for part in (word, *_SEPARATORS.split(word)))
     return frozenset(tokens) - {""}
 
 

@@ -295,6 +295,26 @@ def test_a_commit_that_fails_leaves_memory_and_file_as_they_were(
     assert [memory.row_id for memory in history(store)] == [1, 3]
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_batch_of_any_size_is_one_transaction_of_a_few_statements(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    if known:
+        write(store, *(a_write(number, f"k{number}", "former") for number in range(1, 33)))
+    commits: list[int] = []
+    send = Database._write
+
+    def counted(database: Database, statements: Any) -> None:
+        commits.append(len(statements))
+        send(database, statements)
+
+    monkeypatch.setattr(Database, "_write", counted)
+    write(store, a_write(100, "k1"))
+    write(store, *(a_write(number + 100, f"k{number}") for number in range(2, 33)))
+    [single, batch] = commits
+    assert batch == single <= 4
+
+
 def test_what_old_writes_did_can_be_forgotten(store: MemoryStore) -> None:
     write(store, a_write(1), a_write(2, "food", "rice"))
     store.prune_writes(before=at(2))
