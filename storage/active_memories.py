@@ -25,7 +25,7 @@ class ActiveMemories:
         self._with_segment: dict[str, set[int]] = {}
 
     def put(self, memory: Memory) -> None:
-        """Hold a version as it is now: one that is no longer active is let go."""
+        """Hold a version as it is now: one that is no longer active is let go, before another takes its place."""
         before = self._memories.pop(memory.row_id, None)
         if before is not None and not memory.is_active:
             self._remove(before)
@@ -108,11 +108,7 @@ class ActiveMemories:
     def _remove(self, memory: Memory) -> None:
         self.bytes -= memory_bytes(memory)
         scope = self._scope(memory.scope)
-        del scope.touches[memory.row_id]
-        if scope.row_of.get(memory.key) == memory.row_id:  # else a later version has its place
-            del scope.row_of[memory.key]
-        if self._row_of.get(memory.memory_id) == memory.row_id:
-            del self._row_of[memory.memory_id]
+        del scope.touches[memory.row_id], scope.row_of[memory.key], self._row_of[memory.memory_id]
         if not scope.touches and memory.scope != AGENT_WIDE:
             del self._scopes[memory.scope]
         for segment in key_segments(memory.key):

@@ -5,13 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
+from .database import Database
 from .errors import MemoryConflictError
+from .hot_memories import HotMemories
 from .memory_changes import MemoryChanges
+from .memory_input import is_uuid
 from .memory_keys import AgentId, Scope
 from .memory_records import Memory, MemoryId, Verification, VersionId, confidence_of, kind_of
 from .memory_write_records import MemoryWrite, Outcome, WriteResult
 from .settings import MemorySettings
+
+Concerned = tuple[AgentId, Iterable[str], Iterable[str]]
+"""An agent, and the keys and ids of the memories of its that are concerned."""
+
+
+def begin_batch(
+    database: Database,
+    hot: HotMemories,
+    changes: MemoryChanges,
+    settings: MemorySettings,
+    concerned: Iterable[Concerned],
+) -> MemoryBatch:
+    """A batch that knows the active memories that are concerned."""
+    keys: dict[AgentId, list[str]] = {}
+    ids: dict[AgentId, list[MemoryId]] = {}
+    for agent_id, some_keys, some_ids in concerned:
+        keys.setdefault(agent_id, []).extend(some_keys)
+        ids.setdefault(agent_id, []).extend(MemoryId(each) for each in some_ids if is_uuid(each))
+    active = [memory for agent_id in keys for memory in hot.matching(agent_id, keys[agent_id], ids[agent_id])]
+    wanted = {memory.memory_id for memory in active}.union(*ids.values())
+    rows = database.query(
+        "SELECT memory_id, max(version) FROM agent_state WHERE memory_id IN (SELECT unnest(?::UUID[]))"
+        " GROUP BY memory_id",
+        [sorted(wanted)],
+    )
+    versions = {MemoryId(str(memory_id)): cast(int, version) for memory_id, version in rows}
+    return MemoryBatch(changes, settings, active, versions)
 
 
 class MemoryBatch:

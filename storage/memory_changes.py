@@ -61,6 +61,11 @@ class MemoryChanges:
         self._note(memory.vector_id, memory.agent_id, before=memory, after=None)
         return ended
 
+    def drop(self, memory: Memory) -> None:
+        """Take note that a version goes for good, which is written elsewhere."""
+        if memory.is_active:
+            self._note(memory.vector_id, memory.agent_id, before=memory, after=None)
+
     def indexed(self) -> Sequence[IndexedChange]:
         """What changed for each index, in order."""
         found = []

@@ -159,5 +159,11 @@ class MemoryOutbox(MemoryOutboxReader):
             transaction.execute("DELETE FROM memory_outbox_parked WHERE kind = ? AND seq = ?", [kind, seq])
         return found
 
+    def forget_parked(self, transaction: Transaction, vector_ids: Sequence[VectorId]) -> None:
+        """Take away what is parked of these ids."""
+        transaction.execute(
+            "DELETE FROM memory_outbox_parked WHERE vector_id IN (SELECT unnest(?::VARCHAR[]))", [list(vector_ids)]
+        )
+
     def _move(self, transaction: Transaction, kind: IndexKind, cursor: OutboxCursor) -> None:
         write_cursor(transaction, kind, cursor, is_new=not self._cursors.has_cursor(kind))

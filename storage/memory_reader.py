@@ -104,9 +104,12 @@ class MemoryReader:
         """Every version that was stored under a key, superseded ones too, in the order in which they were stored."""
         return self._select(visible, "AND key = ? ORDER BY row_id", [stored_key(key)])
 
-    def history_of(self, visible: Visibility, memory_id: MemoryId) -> list[Memory]:
-        """Every version of a memory, superseded ones too, in the order in which they were stored."""
-        return self._select(visible, "AND memory_id = ? ORDER BY row_id", [memory_id]) if is_uuid(memory_id) else []
+    def every_version(self, visible: Visibility, memory_ids: Iterable[MemoryId] | None = None) -> list[Memory]:
+        """Every version of some memories, or of all, superseded ones too, in the order in which they were stored."""
+        wanted = None if memory_ids is None else [each for each in memory_ids if is_uuid(each)]
+        return self._select(
+            visible, "AND (? IS NULL OR list_contains(?::UUID[], memory_id)) ORDER BY row_id", [wanted, wanted]
+        )
 
     def as_of(self, visible: Visibility, moment: datetime, key: str | None = None) -> list[Memory]:
         """What held at a moment, of a key or of all, superseded versions too: one of each memory, oldest first.

@@ -97,6 +97,8 @@ class Memory:
     """When the version was stored or last confirmed."""
     accessed_at: datetime | None = None
     """When the memory was last accessed."""
+    decayed_at: datetime | None = None
+    """When its confidence last decayed."""
     valid_from: datetime
     """When what it says was said, or began to be true: by the message, not the clock."""
     valid_to: datetime | None = None

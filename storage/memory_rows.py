@@ -15,7 +15,7 @@ from .records import ContactId, ConversationId, MessageId
 _SELECT = (
     "SELECT row_id, memory_id, version, agent_id, contact_id, key, value, fact_type, kind, metadata, graph_id, task_id,"
     " session_id, source, provenance, confidence, verification, access_count, created_at, updated_at, accessed_at,"
-    " valid_from, valid_to, superseded_at, superseded_by_id, superseded_by_version, reason FROM agent_state"
+    " decayed_at, valid_from, valid_to, superseded_at, superseded_by_id, superseded_by_version, reason FROM agent_state"
 )
 
 
@@ -30,11 +30,12 @@ def insert_memories(transaction: Transaction, memories: Sequence[Memory]) -> Non
         transaction.execute(
             "INSERT INTO agent_state (row_id, memory_id, version, agent_id, contact_id, key, value, fact_type, kind,"
             " metadata, graph_id, task_id, session_id, source, provenance, confidence, verification, access_count,"
-            " created_at, updated_at, accessed_at, valid_from, valid_to, superseded_at, superseded_by_id,"
+            " created_at, updated_at, accessed_at, decayed_at, valid_from, valid_to, superseded_at, superseded_by_id,"
             " superseded_by_version, reason)"
             " SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
             " unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
-            " unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?)",
+            " unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
+            " unnest(?)",
             _columns((*_kept(memory), *_said(memory)) for memory in memories),
         )
 
@@ -45,15 +46,17 @@ def update_memories(transaction: Transaction, memories: Sequence[Memory]) -> Non
         transaction.execute(
             "UPDATE agent_state SET confidence = changed.confidence, verification = changed.verification,"
             " access_count = changed.access_count, created_at = changed.created_at, updated_at = changed.updated_at,"
-            " accessed_at = changed.accessed_at, valid_from = changed.valid_from, valid_to = changed.valid_to,"
+            " accessed_at = changed.accessed_at, decayed_at = changed.decayed_at,"
+            " valid_from = changed.valid_from, valid_to = changed.valid_to,"
             " superseded_at = changed.superseded_at, superseded_by_id = changed.superseded_by_id,"
             " superseded_by_version = changed.superseded_by_version, reason = changed.reason"
             " FROM (SELECT unnest(?::BIGINT[]) AS row_id, unnest(?::DOUBLE[]) AS confidence,"
             " unnest(?::VARCHAR[]) AS verification, unnest(?::BIGINT[]) AS access_count,"
             " unnest(?::TIMESTAMP[]) AS created_at, unnest(?::TIMESTAMP[]) AS updated_at,"
-            " unnest(?::TIMESTAMP[]) AS accessed_at, unnest(?::TIMESTAMP[]) AS valid_from,"
-            " unnest(?::TIMESTAMP[]) AS valid_to, unnest(?::TIMESTAMP[]) AS superseded_at,"
-            " unnest(?::UUID[]) AS superseded_by_id, unnest(?::INTEGER[]) AS superseded_by_version,"
+            " unnest(?::TIMESTAMP[]) AS accessed_at, unnest(?::TIMESTAMP[]) AS decayed_at,"
+            " unnest(?::TIMESTAMP[]) AS valid_from, unnest(?::TIMESTAMP[]) AS valid_to,"
+            " unnest(?::TIMESTAMP[]) AS superseded_at, unnest(?::UUID[]) AS superseded_by_id,"
+            " unnest(?::INTEGER[]) AS superseded_by_version,"
             " unnest(?::VARCHAR[]) AS reason) AS changed WHERE agent_state.row_id = changed.row_id",
             _columns((memory.row_id, *_said(memory)) for memory in memories),
         )
@@ -92,6 +95,7 @@ def _said(memory: Memory) -> tuple[object, ...]:
         to_stored(memory.created_at),
         to_stored(memory.updated_at),
         _to_stored(memory.accessed_at),
+        _to_stored(memory.decayed_at),
         to_stored(memory.valid_from),
         _to_stored(memory.valid_to),
         _to_stored(memory.superseded_at),
@@ -124,6 +128,7 @@ def _to_memory(row: tuple[Any, ...]) -> Memory:
         created_at,
         updated_at,
         accessed_at,
+        decayed_at,
         valid_from,
         valid_to,
         superseded_at,
@@ -153,6 +158,7 @@ def _to_memory(row: tuple[Any, ...]) -> Memory:
         created_at=from_stored(created_at),
         updated_at=from_stored(updated_at),
         accessed_at=_from_stored(accessed_at),
+        decayed_at=_from_stored(decayed_at),
         valid_from=from_stored(valid_from),
         valid_to=_from_stored(valid_to),
         superseded_at=_from_stored(superseded_at),

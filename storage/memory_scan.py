@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import cast
 
-from .database import Database
+from .database import Database, to_stored
 from .memory_embeddings import read_embeddings
 from .memory_index_records import Embedding, MemoryCounts
 from .memory_keys import AgentId, VectorId
@@ -39,6 +40,20 @@ class MemoryScan:
             self._database,
             "WHERE superseded_at IS NULL AND verification = 'unverified' AND row_id > ? ORDER BY row_id LIMIT ?",
             [after_row, limit],
+        )
+
+    def idle(self, agent_id: AgentId, idle_since: datetime, today: datetime, floor: float) -> list[Memory]:
+        """An agent's active memories that are surer than a floor, idle, and did not decay on that UTC day yet.
+
+        Args:
+            idle_since: Neither accessed nor stored nor confirmed after this.
+        """
+        return select_memories(
+            self._database,
+            "WHERE agent_id = ? AND superseded_at IS NULL AND confidence > ? AND updated_at <= ?"
+            " AND coalesce(accessed_at, created_at) <= ?"
+            " AND coalesce(decayed_at < date_trunc('day', ?::TIMESTAMP), TRUE) ORDER BY row_id",
+            [agent_id, floor, to_stored(idle_since), to_stored(idle_since), to_stored(today)],
         )
 
     def embeddings(self, vector_ids: Iterable[VectorId]) -> dict[VectorId, Embedding]:

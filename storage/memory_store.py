@@ -12,9 +12,10 @@ from .database import Database, to_stored
 from .errors import PerdureError
 from .fault_points import fault_point
 from .hot_memories import HotMemories
-from .memory_batch import MemoryBatch
+from .memory_batch import Concerned, MemoryBatch, begin_batch
 from .memory_changes import MemoryChanges
-from .memory_embeddings import remove_embeddings, write_embeddings
+from .memory_embeddings import read_embeddings, remove_embeddings, write_embeddings
+from .memory_erasure import erase
 from .memory_index_records import Embedding, IndexKind
 from .memory_input import (
     checked_fact_type,
@@ -28,27 +29,18 @@ from .memory_input import (
     stored_moment,
 )
 from .memory_keys import AgentId, Scope, Visibility, parse_vector_id
-from .memory_outbox import MemoryOutbox, MemoryOutboxReader
+from .memory_outbox import MemoryOutbox
 from .memory_reader import MemoryReader
+from .memory_readers import MemoryReaders
 from .memory_records import FORGOTTEN, Memory, MemoryId, Verification, VersionId
 from .memory_rows import insert_memories, update_memories
 from .memory_scan import MemoryScan
-from .memory_write_records import Access, MemoryWrite, WriteRefused, WriteResult
+from .memory_write_records import Access, Erased, MemoryWrite, WriteRefused, WriteResult
 from .memory_writes import WriteRecord, insert_writes, read_writes, recorded
 from .replay import replayable
 from .settings import MemorySettings
 
 MIB = 1024 * 1024
-
-
-class MemoryReaders:
-    """Reads the file through a cursor of its own: for another thread than the writer's."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.memories = MemoryReader(database)
-        self.outbox = MemoryOutboxReader(database)
-        self.scan = MemoryScan(database)
 
 
 class MemoryStore:
@@ -62,8 +54,7 @@ class MemoryStore:
         self._database = database
         self._settings = settings
         self._outbox = MemoryOutbox(database)
-        [(highest,)] = database.query("SELECT coalesce(max(row_id), 0) FROM agent_state")
-        self._next_row = cast(int, highest) + 1
+        self._next_row = _next_row(database)
         self.hot = HotMemories(database.reader(), settings.hot_mib * MIB)
         """Active memories, from memory where they are held."""
 
@@ -229,6 +220,51 @@ class MemoryStore:
         self._commit(changes, None)
 
     @replayable
+    def decay(
+        self, *, agent_id: AgentId, idle_since: datetime, factor: float, floor: float, at: datetime
+    ) -> list[VersionId]:
+        """Lower the confidence of an agent's active memories that are idle, at most once a UTC day.
+
+        Args:
+            idle_since: Neither accessed nor stored nor confirmed after this.
+            floor: No confidence gets lower by it.
+
+        Returns:
+            Those that are less sure now.
+        """
+        when = stored_moment(at)
+        changes = MemoryChanges(self._next_row)
+        idle = MemoryScan(self._database).idle(agent_id, idle_since, when, floor)
+        for memory in idle:
+            changes.say(replace(memory, confidence=max(floor, memory.confidence * factor), decayed_at=when))
+        self._commit(changes, None)
+        return [memory.version_id for memory in idle]
+
+    @replayable
+    def erase_memories(
+        self, *, visible: Visibility, memory_ids: Sequence[MemoryId] | None = None, at: datetime
+    ) -> Erased:
+        """Erase every version of some memories, or of all that may be seen. A repeat of their writes stores nothing.
+
+        Their ids stay where other memories point to them, and in the outbox until the indexes have been told. Free
+        places of the file keep the bytes until they are written over.
+        """
+        versions = MemoryReader(self._database).every_version(visible, memory_ids)
+        if not versions:
+            return Erased()
+        when = stored_moment(at)
+        changes = MemoryChanges(self._next_row)
+        for memory in versions:
+            changes.drop(memory)
+        embeddings = read_embeddings(self._database, changes.without_vector())
+        self._commit(changes, when, erased=[replace(memory, superseded_at=when) for memory in versions])
+        return Erased(
+            memories=len({memory.memory_id for memory in versions}),
+            versions=len(versions),
+            embeddings=len(embeddings),
+        )
+
+    @replayable
     def prune_writes(self, *, before: datetime) -> None:
         """Forget what writes did before a moment: a repeat of one of them is then a write like any other."""
         with self._database.transaction() as transaction:
@@ -300,30 +336,17 @@ class MemoryStore:
         found = self._matching(agent_id, [version.memory_id])
         return next((memory for memory in found if memory.version_id == version), None)
 
-    def _begin(
-        self, concerned: Iterable[tuple[AgentId, Sequence[str], Sequence[MemoryId]]]
-    ) -> tuple[MemoryChanges, MemoryBatch]:
-        """A batch that knows the active memories under these keys and ids, by agent."""
-        keys: dict[AgentId, list[str]] = {}
-        ids: dict[AgentId, list[str]] = {}
-        for agent_id, some_keys, some_ids in concerned:
-            keys.setdefault(agent_id, []).extend(some_keys)
-            ids.setdefault(agent_id, []).extend(some_ids)
-        active = [memory for agent_id in keys for memory in self._matching(agent_id, ids[agent_id], keys[agent_id])]
-        named = {each for some in ids.values() for each in some if is_uuid(each)}
-        versions = self._versions(named | {memory.memory_id for memory in active})
+    def _begin(self, concerned: Iterable[Concerned]) -> tuple[MemoryChanges, MemoryBatch]:
         changes = MemoryChanges(self._next_row)
-        return changes, MemoryBatch(changes, self._settings, active, versions)
+        return changes, begin_batch(self._database, self.hot, changes, self._settings, concerned)
 
-    def _versions(self, memory_ids: Iterable[str]) -> dict[MemoryId, int]:
-        rows = self._database.query(
-            "SELECT memory_id, max(version) FROM agent_state WHERE memory_id IN (SELECT unnest(?::UUID[]))"
-            " GROUP BY memory_id",
-            [sorted(memory_ids)],
-        )
-        return {MemoryId(str(memory_id)): cast(int, version) for memory_id, version in rows}
-
-    def _commit(self, changes: MemoryChanges, at: datetime | None, records: Sequence[WriteRecord] = ()) -> None:
+    def _commit(
+        self,
+        changes: MemoryChanges,
+        at: datetime | None,
+        records: Sequence[WriteRecord] = (),
+        erased: Sequence[Memory] = (),
+    ) -> None:
         """Write what was collected, and only then take note of it.
 
         Args:
@@ -338,8 +361,15 @@ class MemoryStore:
                     self._outbox.tell(transaction, indexed, at)
                 remove_embeddings(transaction, changes.without_vector())
                 insert_writes(transaction, records)
+                if erased:
+                    erase(transaction, self._outbox, erased)
                 fault_point("memory.before_commit")
-            self.hot.apply([*changes.changed, *changes.added])
-        self._next_row = changes.next_row
+            self.hot.apply([*erased, *changes.changed, *changes.added])
+        self._next_row = _next_row(self._database) if erased else changes.next_row
         self._outbox.told(indexed)
         fault_point("memory.committed")
+
+
+def _next_row(database: Database) -> int:
+    [(highest,)] = database.query("SELECT coalesce(max(row_id), 0) FROM agent_state")
+    return cast(int, highest) + 1

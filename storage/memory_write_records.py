@@ -73,6 +73,16 @@ class WriteRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What was erased, by count."""
+
+    memories: int = 0
+    versions: int = 0
+    embeddings: int = 0
+    """Rows of the registry; the vectors go when their index is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """A memory was used."""
 

@@ -16,6 +16,9 @@ from .memory_records import MemoryId, VersionId, WriteId
 from .memory_rows import dump_versions, load_versions
 from .memory_write_records import MemoryWrite, Outcome, WriteRefused, WriteResult
 
+ERASED = ""
+"""In place of the digest of what has been erased. A late repeat of the write must not bring it back."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRecord:
@@ -28,7 +31,7 @@ class WriteRecord:
 
     def answer(self, repeated: MemoryWrite) -> WriteResult | WriteRefused:
         """What a write of the same id is told."""
-        if digest_of(repeated) == self.digest:
+        if self.digest in (ERASED, digest_of(repeated)):
             return self.result
         error = MemoryConflictError("write_id", repeated.write_id)
         return WriteRefused(write_id=repeated.write_id, error=error)
@@ -102,6 +105,13 @@ def insert_writes(transaction: Transaction, records: Sequence[WriteRecord]) -> N
         " written_at) SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?), unnest(?),"
         " unnest(?)",
         [list(column) for column in zip(*rows, strict=True)],
+    )
+
+
+def erase_writes(transaction: Transaction, memory_ids: Sequence[MemoryId]) -> None:
+    """Forget what was written to these memories, but not that it was, within a transaction."""
+    transaction.execute(
+        "UPDATE memory_writes SET digest = ? WHERE memory_id IN (SELECT unnest(?::UUID[]))", [ERASED, list(memory_ids)]
     )
 
 

@@ -14,8 +14,9 @@ import pytest
 from perdure.storage.hot_memories import HotMemories
 from perdure.storage.memory_keys import AGENT_WIDE, Scope, VectorId, Visibility, query_tokens, vector_id
 from perdure.storage.memory_reader import MemoryReader
+from perdure.storage.memory_readers import MemoryReaders
 from perdure.storage.memory_records import Memory, MemoryFilter, MemoryOrder
-from perdure.storage.memory_store import MemoryReaders, MemoryStore
+from perdure.storage.memory_store import MemoryStore
 from perdure.storage.memory_write_records import Access
 from perdure.storage.records import ContactId
 from tests.fixtures.conversation_file import at
@@ -55,6 +56,7 @@ def keys(memories: list[Memory]) -> list[str]:
 ARGUMENTS: dict[str, Any] = {
     "key": "allergy",
     "memory_id": memory_id(1),
+    "memory_ids": [memory_id(1), memory_id(2), "no id"],
     "version_id": version(1),
     "vector_ids": [vector_id(AGENT, ANA, "allergy"), vector_id(OTHER_AGENT, AGENT_WIDE, "allergy")],
     "row_ids": range(100),
@@ -114,7 +116,7 @@ def test_a_memory_is_found_by_its_id_through_its_versions_and_after_it_was_super
     assert readers.memories.by_id(EVERYTHING, memory_id(1)).value == "b"
     store.forget(agent_id=AGENT, scope=AGENT_WIDE, key="color", at=at(9))
     assert readers.memories.by_id(EVERYTHING, memory_id(1)).value == "b"
-    assert [memory.value for memory in readers.memories.history_of(EVERYTHING, memory_id(1))] == ["a", "b", "c"]
+    assert [memory.value for memory in readers.memories.every_version(EVERYTHING, [memory_id(1)])] == ["a", "b", "c"]
     assert readers.memories.version(EVERYTHING, version(1, 3)).value == "c"
     assert readers.memories.version(EVERYTHING, version(1, 4)) is None
     assert readers.memories.by_id(EVERYTHING, memory_id(9)) is None

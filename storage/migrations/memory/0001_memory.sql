@@ -23,6 +23,7 @@ CREATE TABLE agent_state (
     created_at TIMESTAMP NOT NULL,
     updated_at TIMESTAMP NOT NULL,
     accessed_at TIMESTAMP,
+    decayed_at TIMESTAMP,
     valid_from TIMESTAMP NOT NULL,
     valid_to TIMESTAMP,
     superseded_at TIMESTAMP,
@@ -32,7 +33,8 @@ CREATE TABLE agent_state (
 );
 
 -- What each write did, so that a repeat of its id does nothing and is told the same. `write_hash` finds a row: a
--- scan of numbers takes a fraction of one of texts, and no index has to be kept.
+-- scan of numbers takes a fraction of one of texts, and no index has to be kept. `digest` is empty where what was
+-- written has been erased.
 CREATE TABLE memory_writes (
     write_hash BIGINT NOT NULL,
     agent_id VARCHAR NOT NULL,
