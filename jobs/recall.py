@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage.memory_records import KeyMatch, Memory, Touch
+from ..storage.memory_keys import VectorId
+from ..storage.memory_records import KeyMatch, Memory, MemoryId, Touch
 from ..storage.settings import RecallSettings
 
 Channel = Literal["vector", "keyword", "exact_key"]
@@ -76,6 +77,11 @@ class Recalled:
     """The fused ones, best first, and after them those that fill up the list."""
     unanswered: Mapping[Channel, str]
     """The channels that could not answer, each with its reason; the others stand in."""
+
+    @property
+    def accessed(self) -> tuple[MemoryId, ...]:
+        """The memories that count as used: those that answer the query, not those that fill up."""
+        return tuple(hit.memory.memory_id for hit in self.hits if not hit.is_filled)
 
 
 def recall(
@@ -155,6 +161,11 @@ def rank(found: Sequence[Found], like_relevance: float) -> list[Found]:
             ranked += sorted(ordered[start:end], key=lambda each: _surest_first(each.memory))
             start = end
     return ranked
+
+
+def found_by_id(hits: Iterable[tuple[VectorId, float]], active: Mapping[VectorId, Memory]) -> list[Found]:
+    """What an index found: ids and their relevance, of which those that are no longer active are dropped."""
+    return [Found(memory=active[each], relevance=relevance) for each, relevance in hits if each in active]
 
 
 def exact_key_found(matches: Iterable[KeyMatch]) -> list[Found]:

@@ -71,7 +71,9 @@ def _named(path: Path, error: duckdb.Error) -> StorageError | None:
         return FileCorruptError(str(path), f"cannot be read ({text}); restore it from a backup or move it away")
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageError(
-            str(path), f"needs more memory than its limit ({text}); raise conversations.file_memory_limit_mib"
+            str(path),
+            f"needs more memory than its limit ({text}); raise conversations.file_memory_limit_mib, or for the file of"
+            " memories memory.file_memory_limit_mib",
         )
     if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
         return StorageError(str(path), f"DuckDB gave the file up after a failure ({text}); the next call opens it anew")

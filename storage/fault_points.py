@@ -30,10 +30,10 @@ FAULT_POINTS = (
     "turn.finished",
     "tidy.before_checkpoint",
     "tidy.checkpointed",
-    "memory.before_commit",
-    "memory.committed",
 )
-"""In the order in which a turn passes them; then those of other writes."""
+"""In the order in which a turn passes them."""
+MEMORY_FAULT_POINTS = ("memory.before_commit", "memory.committed")
+"""In the order in which a write of memories passes them."""
 
 
 def fault_point(name: str) -> None:

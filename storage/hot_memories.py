@@ -22,7 +22,7 @@ class HotMemories:
     """Reads as `MemoryReader`, from memory where it can; always what the file says.
 
     An agent is read in when it is first asked for. Beyond the limit the agents longest unused go, and an agent
-    that is over the limit by itself is answered from the file.
+    that is over the limit by itself is answered from the file. Either takes its time, which `holds` foretells.
     """
 
     def __init__(self, database: Database, limit_bytes: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import cast
 
-from .database import Database, from_stored, to_stored
+from .database import Database, to_stored
 from .memory_input import is_uuid, stored_key
 from .memory_keys import AGENT_WIDE, VectorId, Visibility, matching_segments, parse_vector_id
 from .memory_records import KeyMatch, Memory, MemoryFilter, MemoryId, MemoryOrder, Touch, VersionId
@@ -88,13 +88,9 @@ class MemoryReader:
     def touches(self, visible: Visibility) -> Sequence[Touch]:
         """How lately and how often each active memory was used, in no order."""
         return [
-            Touch(
-                row_id=cast(int, row_id),
-                touched_s=from_stored(cast(datetime, touched_at)).timestamp(),
-                access_count=cast(int, count),
-            )
-            for row_id, touched_at, count in self._query(
-                "SELECT row_id, coalesce(accessed_at, created_at), access_count FROM agent_state",
+            Touch(row_id=cast(int, row_id), touched_s=cast(float, touched_s), access_count=cast(int, count))
+            for row_id, touched_s, count in self._query(
+                "SELECT row_id, epoch(coalesce(accessed_at, created_at)), access_count FROM agent_state",
                 visible,
                 "AND superseded_at IS NULL",
             )

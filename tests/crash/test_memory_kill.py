@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.storage.fault_points import MEMORY_FAULT_POINTS
 from perdure.storage.memory_store import MemoryStore
 from perdure.storage.memory_write_records import WriteResult
 from perdure.storage.replay import WriteCall
@@ -46,7 +47,7 @@ def test_after_every_kill_all_acknowledged_writes_are_there_and_the_next_wholly_
     drawn = random.Random(SEED)
     expected = open_memories(tmp_path / "expected.duckdb")
     steps = iter(RandomMemorySteps(SEED))
-    points = itertools.cycle(("memory.before_commit", "memory.committed"))
+    points = itertools.cycle(MEMORY_FAULT_POINTS)
     start = 0
     for number in range(ROUNDS // 2):
         print(f"seed {SEED}, round {number}, step {start}")

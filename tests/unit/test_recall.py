@@ -10,9 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.jobs.recall import CHANNELS, Channel, Found, fuse, most_used, rank, recall, within_budget
+from perdure.jobs.recall import (
+    CHANNELS,
+    Channel,
+    Found,
+    exact_key_found,
+    found_by_id,
+    fuse,
+    most_used,
+    rank,
+    recall,
+    within_budget,
+)
 from perdure.storage.memory_keys import AGENT_WIDE
-from perdure.storage.memory_records import Memory, Touch
+from perdure.storage.memory_records import KeyMatch, Memory, Touch
 from perdure.storage.settings import RecallSettings
 from tests.fixtures.conversation_file import at
 from tests.fixtures.memories import AGENT, memory_id
@@ -145,6 +156,21 @@ def test_a_hit_says_which_channels_found_it_where_and_why_it_is_filled() -> None
     ]
     assert [hit.is_filled for hit in recalled.hits] == [False, False, True]
     assert recalled.unanswered == {"keyword": "no index"}
+    assert recalled.accessed == (memory_id(2), memory_id(1))
+
+
+def test_hits_of_an_index_on_what_is_no_longer_active_take_no_rank() -> None:
+    first, second = a_memory(1), a_memory(2)
+    stale = a_memory(3).vector_id
+    hits = [(stale, 0.9), (first.vector_id, 0.8), (second.vector_id, 0.5), (first.vector_id, 0.7)]
+    answers: dict[Channel, list[Found]] = {
+        "vector": found_by_id(hits, {memory.vector_id: memory for memory in (first, second)}),
+        "exact_key": exact_key_found([KeyMatch(memory=second, segments=2)]),
+    }
+    places = {
+        hit.memory.row_id: [(place.channel, place.rank) for place in hit.ranks] for hit in fuse(answers, SETTINGS)
+    }
+    assert places == {2: [("vector", 2), ("exact_key", 1)], 1: [("vector", 1)]}
 
 
 def test_the_list_is_filled_up_to_twenty_with_what_is_used_and_not_there_yet() -> None:
