@@ -42,18 +42,26 @@ class Failure:
         return ModelUnavailableError(self.model, reason)
 
     @classmethod
-    def of(cls, error: Exception, model: str, timeout_s: float, missing_keys: tuple[str, ...]) -> Failure:
+    def of(
+        cls,
+        error: Exception,
+        model: str,
+        timeout_s: float,
+        missing_keys: tuple[str, ...],
+        too_long: str = "lower PERDURE_CONTEXT__BUDGET_TOKENS",
+    ) -> Failure:
         """Read an error of litellm's, whose types follow the HTTP status of OpenAI's errors.
 
         Args:
             missing_keys: The environment variables that the model's provider needs and that are not set.
+            too_long: What to do about a request that is longer than the model takes.
         """
         error = getattr(error, "original_exception", None) or error  # of a stream that broke off
         detail = _detail(error)
         if isinstance(error, TimeoutError) or _is_a(error, "APITimeoutError"):
             reason = f"no complete answer within {timeout_s:g} s"
             return cls(model=model, reason=reason, may_pass=True, is_worth_retrying=True)
-        if (problem := _problem(error, detail, missing_keys)) is not None:
+        if (problem := _problem(error, detail, missing_keys, too_long)) is not None:
             return cls(model=model, reason=problem, may_pass=False)
         return cls(
             model=model,
@@ -64,7 +72,7 @@ class Failure:
         )
 
 
-def _problem(error: Exception, detail: str, missing_keys: tuple[str, ...]) -> str | None:
+def _problem(error: Exception, detail: str, missing_keys: tuple[str, ...], too_long: str) -> str | None:
     """What is wrong with the request itself and what to do; None: the failure may pass."""
     status = getattr(error, "status_code", None)
     where = "in the environment of the processes that run models"
@@ -82,7 +90,7 @@ def _problem(error: Exception, detail: str, missing_keys: tuple[str, ...]) -> st
             " to the server that has it"
         )
     if _is_a(error, "ContextWindowExceededError") or status == 413:
-        return f"the request is longer than the model takes ({detail}); lower PERDURE_CONTEXT__BUDGET_TOKENS"
+        return f"the request is longer than the model takes ({detail}); {too_long}"
     if _is_a(error, "ContentPolicyViolationError"):
         return f"the provider's content policy refuses the request: {detail}"
     if status == 402 or getattr(error, "code", None) == "insufficient_quota" or "exceeded your current quota" in detail:

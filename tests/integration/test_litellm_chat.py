@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from perdure.jobs.chat_model import ChatMessage, ChatReply, ChatRequest, ToolSpec
-from perdure.jobs.litellm_chat import LONGEST_RETRY_AFTER_S, LitellmChat
+from perdure.jobs.litellm_chat import LitellmChat
+from perdure.jobs.request_thread import LONGEST_RETRY_AFTER_S
 from perdure.storage.errors import ModelError, ModelRequestError, ModelUnavailableError
 from perdure.storage.records import CallId, ToolCall, Usage
 from perdure.storage.settings import ModelSettings
