@@ -217,6 +217,10 @@ class ModelRequestError(ModelError):
     """The model will not take this request however often it comes: unknown model, bad key, bad request."""
 
 
+class EmbeddedModelError(ModelError):
+    """The files of an embedded model are missing, or others than expected. Nothing weaker takes its place."""
+
+
 class ToolUnavailableError(PerdureError):
     """A tool has no code here: it lives in a script or notebook that is gone, or cannot be imported."""
 

@@ -84,6 +84,24 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSettings:
+    """What gives texts their vectors."""
+
+    model: str | None = None
+    """None: the embedded one; else a name that litellm understands, such as `openai/text-embedding-3-small`."""
+    dimensions: int = 0
+    """The length of its vectors. 0: the model's own."""
+    api_base: str | None = None
+    """Base URL of an OpenAI-compatible server for it. None: `models.api_base`."""
+    max_chars: int = 8000
+    """A longer text goes to a litellm model in chunks of that many characters; the embedded one counts tokens."""
+    batch: int = 32
+    """Texts in one request to a litellm model."""
+    threads: int = 1
+    """Of the embedded model, in each process that runs it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationSettings:
     """Live conversations: their processes and files."""
 
@@ -228,6 +246,7 @@ class Settings:
     context: ContextSettings = field(default_factory=ContextSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
     models: ModelSettings = field(default_factory=ModelSettings)
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
     outbox: OutboxSettings = field(default_factory=OutboxSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)

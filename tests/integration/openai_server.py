@@ -1,4 +1,4 @@
-"""A chat server of OpenAI's wire form on the loopback interface, answering and failing as it is told.
+"""A chat and embedding server of OpenAI's wire form on the loopback interface, answering and failing as told.
 
 with OpenAIServer() as server:
     server.will(Failure(429, headers={"Retry-After": "1"}), Answer("Hello."))
@@ -9,6 +9,7 @@ with OpenAIServer() as server:
 from __future__ import annotations
 
 import json
+import random
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
+
+EMBEDDING_LENGTH = 48
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,15 @@ class Answer:
     """A streamed answer's connection drops after this many events."""
     stalls_after: int | None = None
     """A streamed answer sends nothing but comments after this many events."""
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """The vectors that answer a request for embeddings; None: made from the texts, in the asked-for length."""
+
+    vectors: Sequence[Sequence[float]] | None = None
+    is_reversed: bool = False
+    """The entries arrive last first."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,7 @@ class Drip:
     every_s: float = 0.05
 
 
-Action = Answer | Failure | Raw | Hang | Drip
+Action = Answer | Embeddings | Failure | Raw | Hang | Drip
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,10 @@ class Recorded:
 
 
 class OpenAIServer:
-    """Serves `POST /v1/chat/completions`; carries out the given actions in order, then repeats `otherwise`."""
+    """Serves `POST /v1/chat/completions` and `/v1/embeddings`, carrying out the given actions in order.
+
+    Then it repeats `otherwise`, and answers every request for embeddings with vectors made from the texts.
+    """
 
     def __init__(self, otherwise: Action | None = None) -> None:
         self.requests: list[Recorded] = []
@@ -104,7 +119,9 @@ class OpenAIServer:
     def take(self, request: Recorded) -> Action:
         with self._lock:
             self.requests.append(request)
-            return self._actions.popleft() if self._actions else self.otherwise
+            if self._actions:
+                return self._actions.popleft()
+            return Embeddings() if request.path.endswith("/embeddings") else self.otherwise
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -185,6 +202,22 @@ def chunks(answer: Answer, model: str, include_usage: bool) -> Iterator[dict[str
         yield {**chunk(None), "usage": usage}
 
 
+def embeddings(answer: Embeddings, body: dict[str, Any]) -> dict[str, Any]:
+    """The body of an answer with vectors."""
+    vectors = answer.vectors
+    if vectors is None:
+        vectors = [_vector_of(text, body.get("dimensions") or EMBEDDING_LENGTH) for text in body["input"]]
+    data = [{"object": "embedding", "index": place, "embedding": vector} for place, vector in enumerate(vectors)]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    entries = data[::-1] if answer.is_reversed else data
+    return {"object": "list", "data": entries, "model": body["model"], "usage": usage}
+
+
+def _vector_of(text: str, length: int) -> list[float]:
+    drawn = random.Random(text)
+    return [drawn.gauss(0, 3) for _ in range(length)]
+
+
 def _handler_of(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -219,6 +252,8 @@ def _handler_of(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                     self.whole(status, json.dumps(error).encode(), "application/json", headers)
                 case Raw(raw, content_type):
                     self.whole(200, raw, content_type, {})
+                case Embeddings():
+                    self.whole(200, json.dumps(embeddings(action, body)).encode(), "application/json", {})
                 case Answer() if body.get("stream"):
                     include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
                     self.events(action, model, include_usage)

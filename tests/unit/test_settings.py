@@ -79,6 +79,8 @@ def test_every_setting_can_be_set_from_the_environment() -> None:
     environ |= {"PERDURE_MEMORY__PROVIDER": "cloudflare", "PERDURE_RAY__TEMP_DIR": "/tmp/r"}
     environ |= {"PERDURE_COMPACTION__MODE": "single", "PERDURE_MODELS__API_BASE": "http://localhost:1"}
     expected |= {"memory.provider": "cloudflare", "ray.temp_dir": Path("/tmp/r")}
+    environ |= {"PERDURE_EMBEDDING__MODEL": "o/m", "PERDURE_EMBEDDING__API_BASE": "http://localhost:2"}
+    expected |= {"embedding.model": "o/m", "embedding.api_base": "http://localhost:2"}
     environ |= {"PERDURE_OUTBOX__CONSUMERS": "a=m:x, b=n:y"}
     expected |= {"outbox.consumers": ("a=m:x", "b=n:y")}
     expected |= {"compaction.mode": "single", "models.api_base": "http://localhost:1"}
