@@ -289,6 +289,34 @@ class DataDirectoryError(StorageError):
     """The data directory cannot be used: permission, not a directory, or on a missing disk."""
 
 
+class IndexUnavailableError(StorageError):
+    """An index could not be used just now. What it is made from is safe; repeat the call."""
+
+    retryable = True
+
+
+class IndexDamagedError(IndexUnavailableError):
+    """An index cannot be read, or is not there: `perdure reindex` makes it anew. What it is made from is safe."""
+
+    retryable = False
+
+
+class EmbeddingMismatchError(IndexUnavailableError):
+    """An index holds vectors of another embedding model than the settings name. Nothing was changed."""
+
+    retryable = False
+
+    def __init__(self, path: str, stored: str, wanted: str) -> None:
+        super().__init__(
+            path,
+            f"holds vectors of {stored}, and the settings name {wanted}; run `perdure reindex` to embed everything"
+            " anew, or set embedding.model and embedding.dimensions back",
+        )
+        self.args = (path, stored, wanted)
+        self.stored = stored
+        self.wanted = wanted
+
+
 class InternalError(PerdureError):
     """A fault of Perdure itself; the text holds where it happened. Please report it."""
 

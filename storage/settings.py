@@ -102,6 +102,24 @@ class EmbeddingSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSettings:
+    """The vector and the keyword index."""
+
+    write_batch: int = 64
+    """Rows that wait in memory to be written together; a reader sees them all the same."""
+    hot_mib: int = 256
+    """Memory for the vectors of the agents searched last, in each vector table."""
+    flat_rows: int = 10_000
+    """A scope with more rows that is not in memory is searched by an inverted index of the vectors."""
+    tidy_commits: int = 24
+    """After so many writes, the table's files are put together and its old versions removed."""
+    tidy_rows: int = 256
+    """Or after so many rows, which a keyword search has to scan until then."""
+    kept_s: float = 0.5
+    """How long an old version stays for the searches that still read it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationSettings:
     """Live conversations: their processes and files."""
 
@@ -247,6 +265,7 @@ class Settings:
     tools: ToolSettings = field(default_factory=ToolSettings)
     models: ModelSettings = field(default_factory=ModelSettings)
     embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
     outbox: OutboxSettings = field(default_factory=OutboxSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)

@@ -1,0 +1,209 @@
+"""A LanceDB table that holds an index: opened, written in one commit at a time, searched, and kept small.
+
+Only this module imports lancedb. LanceDB does not sync its files to the disk, so a table is never the only copy
+of anything: what it is made from is in DuckDB, and `rebuild` begins it anew.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lancedb
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from lancedb.index import FTS, Bitmap, BTree, IvfFlat
+from lancedb.query import MatchQuery
+from numpy.typing import NDArray
+
+from .errors import IndexDamagedError
+from .index_rows import SCOPE_COLUMNS
+from .index_scope import is_any_of
+from .lance_errors import index_errors
+from .settings import IndexSettings
+
+IDS_PER_FILTER = 1000
+LATEST_TIDY = 2
+"""Without `tidy`, a write does its work itself once this many times as much is due."""
+PROBES = 24
+"""Partitions of the inverted index of vectors that a search looks into."""
+
+TEXT_INDEXES: Mapping[str, FTS] = {
+    "words": FTS(base_tokenizer="icu", max_token_length=128, num_workers=1),
+    "forms": FTS(base_tokenizer="whitespace", stem=False, remove_stop_words=False, ascii_folding=False, num_workers=1),
+}
+"""By column. `words`: stems of English, words of any script by its dictionary or spaces. `forms`: as they come."""
+
+_match: Any = MatchQuery  # type checkers do not see its defaults
+
+
+class LanceTable:
+    """One table and its only writer. Threads may share it; writes wait for each other, searches for none."""
+
+    def __init__(self, path: Path, table: lancedb.table.Table, settings: IndexSettings) -> None:
+        self.path = path
+        self._table = table
+        self._settings = settings
+        self._writing = threading.RLock()
+        self._commits_since_tidy = self._rows_since_tidy = 0
+
+    @classmethod
+    def open(cls, path: Path, schema: pa.Schema, settings: IndexSettings, *, may_create: bool) -> LanceTable:
+        """Open `<path>.lance`; where there is none and nothing was ever indexed, make it.
+
+        Raises:
+            IndexDamagedError: It cannot be read, is not there, or has other columns.
+        """
+        with index_errors(path):
+            if not _folder(path).exists():
+                if not may_create:
+                    raise IndexDamagedError(str(path), "is not there; run `perdure reindex`")
+                return cls.rebuild(path, schema, settings)
+            table = lancedb.connect(path.parent).open_table(path.name)
+            if table.schema.names != schema.names:
+                raise IndexDamagedError(str(path), "has columns of another version; run `perdure reindex`")
+            table.search().select(["id", "revision"]).limit(1).to_arrow()
+            opened = cls(path, table, settings)
+            opened.make_indexes()  # a process that died may have left some out
+            return opened
+
+    @classmethod
+    def rebuild(cls, path: Path, schema: pa.Schema, settings: IndexSettings) -> LanceTable:
+        """Drop whatever is there, readable or not, and make an empty table."""
+        with index_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(_folder(path), ignore_errors=True)
+            table = lancedb.connect(path.parent).create_table(path.name, schema=schema)
+            made = cls(path, table, settings)
+            made.make_indexes()
+            return made
+
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        """What the schema says beside its columns."""
+        return self._table.schema.metadata or {}
+
+    def make_indexes(self, *, anew: bool = False) -> None:
+        """Make the indexes that are not there, or all of them: one of rows that are gone still holds their terms."""
+        there = set() if anew else {column for index in self._table.list_indices() for column in index.columns}
+        names = self._table.schema.names
+        wanted: dict[str, Any] = {column: Bitmap() for column in SCOPE_COLUMNS}
+        wanted |= {"id": BTree()} | {column: index for column, index in TEXT_INDEXES.items() if column in names}
+        for column, config in wanted.items():
+            if column not in there:
+                self._table.create_index(column, config=config, replace=True)
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def commit(self, rows: pa.Table, deleted_ids: Sequence[str]) -> None:
+        """Put rows in the place of those with the same id and delete others, all at once or nothing."""
+        with self._writing, index_errors(self.path):
+            if len(rows):
+                merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+                if deleted_ids:
+                    merge = merge.when_not_matched_by_source_delete(is_any_of("id", deleted_ids))
+                merge.execute(rows)
+                self._note_commit(len(rows))
+            else:
+                for begin in range(0, len(deleted_ids), IDS_PER_FILTER):
+                    self._table.delete(is_any_of("id", deleted_ids[begin : begin + IDS_PER_FILTER]))
+                    self._note_commit(0)
+
+    def _note_commit(self, rows: int) -> None:
+        self._commits_since_tidy += 1
+        self._rows_since_tidy += rows
+        if self._is_untidy(LATEST_TIDY):
+            self.tidy()
+
+    @property
+    def is_untidy(self) -> bool:
+        """Is `tidy` due?"""
+        return self._is_untidy(1)
+
+    def _is_untidy(self, times: int) -> bool:
+        return (
+            self._commits_since_tidy >= times * self._settings.tidy_commits
+            or self._rows_since_tidy >= times * self._settings.tidy_rows
+        )
+
+    def tidy(self) -> None:
+        """Put small files together, index the rows that are not yet, remove old versions: 0.1 s for 10,000 rows.
+
+        Searches go on meanwhile; writes wait.
+        """
+        with self._writing, index_errors(self.path):
+            self._make_vector_index()
+            self._optimize(timedelta(seconds=self._settings.kept_s))
+            self._commits_since_tidy = self._rows_since_tidy = 0
+
+    def _optimize(self, kept: timedelta) -> None:
+        # Nobody else writes, so what no version knows is what a process left that died.
+        self._table.optimize(cleanup_older_than=kept, delete_unverified=True)
+
+    def _make_vector_index(self) -> None:
+        if "vector" not in self._table.schema.names or self.has_vector_index():
+            return
+        if self._table.count_rows() > self._settings.flat_rows:
+            self._table.create_index("vector", config=IvfFlat(distance_type="dot"))
+
+    def has_vector_index(self) -> bool:
+        """Is there an inverted index of the vectors?"""
+        return any("vector" in index.columns for index in self._table.list_indices())
+
+    def delete_old_versions(self) -> None:
+        """Write the table anew and remove everything else, so that no file holds what was deleted.
+
+        Compaction alone leaves deleted rows in their files until they are a tenth of them, and deleted words in
+        the text index. Searches that are under way may fail and should be repeated.
+        """
+        with self._writing, index_errors(self.path):
+            had_vector_index = self.has_vector_index()
+            self._table.add(self._table.search().to_batches(), mode="overwrite")
+            self.make_indexes(anew=True)
+            if had_vector_index:
+                self._make_vector_index()
+            self._optimize(timedelta(milliseconds=1))
+            self._commits_since_tidy = self._rows_since_tidy = 0
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def count(self, condition: str | None = None) -> int:
+        """How many rows fulfil a condition."""
+        with index_errors(self.path):
+            return self._table.count_rows(condition)
+
+    def rows(self, condition: str | None, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows that fulfil a condition, in batches, in no order."""
+        with index_errors(self.path):
+            query = self._table.search().select(list(columns))
+            if condition is not None:
+                query = query.where(condition)
+            yield from query.to_batches()
+
+    def rows_of(self, ids: Sequence[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows with these ids, as far as they are there."""
+        for begin in range(0, len(ids), IDS_PER_FILTER):
+            yield from self.rows(is_any_of("id", ids[begin : begin + IDS_PER_FILTER]), columns)
+
+    def nearest(self, vector: NDArray[np.float32], condition: str, limit: int, *, is_exact: bool) -> pa.Table:
+        """The rows nearest to a vector: `source`, `_distance` (1 less the dot product), nearest first."""
+        with index_errors(self.path):
+            query: Any = self._table.search(vector, vector_column_name="vector")  # declared as any kind of search
+            query = query.distance_type("dot")
+            query = query.bypass_vector_index() if is_exact else query.nprobes(PROBES)
+            return query.where(condition, prefilter=True).select(["source", "_distance"]).limit(limit).to_arrow()
+
+    def matching(self, column: str, text: str, condition: str, limit: int, columns: Sequence[str]) -> pa.Table:
+        """The rows that have some term of a text, best first: the columns and `_score` (BM25). No text is syntax."""
+        with index_errors(self.path):
+            query = self._table.search(_match(text, column), query_type="fts")
+            found = query.where(condition, prefilter=True).select([*columns, "_score"]).limit(limit)
+            return found.to_arrow()
+
+
+def _folder(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lance")
