@@ -96,9 +96,9 @@ class KeywordIndex:
 
     def count(self, agent: AgentName | None = None) -> int:
         """How many sources are in, of an agent or of all."""
-        return sum(1 for _ in self.sources(agent))
+        return len(self.sources(agent))
 
-    def sources(self, agent: AgentName | None = None) -> Iterator[tuple[SourceId, int]]:
+    def sources(self, agent: AgentName | None = None) -> list[tuple[SourceId, int]]:
         """(id, revision) of every source that is in, of an agent or of all, in no order."""
         return self._buffer.stored_revisions(None if agent is None else is_any_of("agent", [agent]))
 

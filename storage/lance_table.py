@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,15 +26,18 @@ from .index_rows import SCOPE_COLUMNS
 from .index_scope import is_any_of
 from .lance_errors import index_errors
 from .settings import IndexSettings
+from .shared_lock import SharedLock
 
 IDS_PER_FILTER = 1000
 LATEST_TIDY = 2
 """Without `tidy`, a write does its work itself once this many times as much is due."""
 PROBES = 24
 """Partitions of the inverted index of vectors that a search looks into."""
+_NO_TIME = timedelta(milliseconds=1)
+"""The shortest that LanceDB takes without a warning."""
 
 TEXT_INDEXES: Mapping[str, FTS] = {
-    "words": FTS(base_tokenizer="icu", max_token_length=128, num_workers=1),
+    "words": FTS(base_tokenizer="icu", max_token_length=128, remove_stop_words=False, num_workers=1),
     "forms": FTS(base_tokenizer="whitespace", stem=False, remove_stop_words=False, ascii_folding=False, num_workers=1),
 }
 """By column. `words`: stems of English, words of any script by its dictionary or spaces. `forms`: as they come."""
@@ -42,13 +46,17 @@ _match: Any = MatchQuery  # type checkers do not see its defaults
 
 
 class LanceTable:
-    """One table and its only writer. Threads may share it; writes wait for each other, searches for none."""
+    """One table and its only writer. Threads may share it; writes wait for each other, reads for none of them.
+
+    Only the removal of old versions waits for the reads that may be in one, and new reads for it.
+    """
 
     def __init__(self, path: Path, table: lancedb.table.Table, settings: IndexSettings) -> None:
         self.path = path
         self._table = table
         self._settings = settings
         self._writing = threading.RLock()
+        self._versions = SharedLock()
         self._commits_since_tidy = self._rows_since_tidy = 0
 
     @classmethod
@@ -131,18 +139,18 @@ class LanceTable:
         )
 
     def tidy(self) -> None:
-        """Put small files together, index the rows that are not yet, remove old versions: 0.1 s for 10,000 rows.
-
-        Searches go on meanwhile; writes wait.
-        """
+        """Put small files together, index the rows that are not yet, remove old versions: 0.1 s for 10,000 rows."""
         with self._writing, index_errors(self.path):
             self._make_vector_index()
-            self._optimize(timedelta(seconds=self._settings.kept_s))
-            self._commits_since_tidy = self._rows_since_tidy = 0
+            self._table.optimize()
+            self._remove_old_versions()
 
-    def _optimize(self, kept: timedelta) -> None:
-        # Nobody else writes, so what no version knows is what a process left that died.
-        self._table.optimize(cleanup_older_than=kept, delete_unverified=True)
+    def _remove_old_versions(self) -> None:
+        # A version is old when a newer one is there, however long it was the newest: a read may just have begun in
+        # it. Nobody else writes, so a file that no version knows was left by a process that died.
+        with self._versions.alone():
+            self._table.optimize(cleanup_older_than=_NO_TIME, delete_unverified=True)
+        self._commits_since_tidy = self._rows_since_tidy = 0
 
     def _make_vector_index(self) -> None:
         if "vector" not in self._table.schema.names or self.has_vector_index():
@@ -158,40 +166,35 @@ class LanceTable:
         """Write the table anew and remove everything else, so that no file holds what was deleted.
 
         Compaction alone leaves deleted rows in their files until they are a tenth of them, and deleted words in
-        the text index. Searches that are under way may fail and should be repeated.
+        the text index.
         """
         with self._writing, index_errors(self.path):
-            had_vector_index = self.has_vector_index()
             self._table.add(self._table.search().to_batches(), mode="overwrite")
             self.make_indexes(anew=True)
-            if had_vector_index:
-                self._make_vector_index()
-            self._optimize(timedelta(milliseconds=1))
-            self._commits_since_tidy = self._rows_since_tidy = 0
+            self._make_vector_index()
+            self._remove_old_versions()
 
     # --- reading -------------------------------------------------------------------------------------------
 
     def count(self, condition: str | None = None) -> int:
         """How many rows fulfil a condition."""
-        with index_errors(self.path):
+        with self._reading():
             return self._table.count_rows(condition)
 
-    def rows(self, condition: str | None, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows that fulfil a condition, in batches, in no order."""
-        with index_errors(self.path):
+    def rows(self, condition: str | None, columns: Sequence[str]) -> pa.Table:
+        """The rows that fulfil a condition, in no order."""
+        with self._reading():
             query = self._table.search().select(list(columns))
-            if condition is not None:
-                query = query.where(condition)
-            yield from query.to_batches()
+            return (query if condition is None else query.where(condition)).to_arrow()
 
-    def rows_of(self, ids: Sequence[str], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, ids: Sequence[str], columns: Sequence[str]) -> pa.Table:
         """The rows with these ids, as far as they are there."""
-        for begin in range(0, len(ids), IDS_PER_FILTER):
-            yield from self.rows(is_any_of("id", ids[begin : begin + IDS_PER_FILTER]), columns)
+        parts = [ids[begin : begin + IDS_PER_FILTER] for begin in range(0, len(ids), IDS_PER_FILTER)] or [[]]
+        return pa.concat_tables([self.rows(is_any_of("id", part), columns) for part in parts])
 
     def nearest(self, vector: NDArray[np.float32], condition: str, limit: int, *, is_exact: bool) -> pa.Table:
         """The rows nearest to a vector: `source`, `_distance` (1 less the dot product), nearest first."""
-        with index_errors(self.path):
+        with self._reading():
             query: Any = self._table.search(vector, vector_column_name="vector")  # declared as any kind of search
             query = query.distance_type("dot")
             query = query.bypass_vector_index() if is_exact else query.nprobes(PROBES)
@@ -199,10 +202,15 @@ class LanceTable:
 
     def matching(self, column: str, text: str, condition: str, limit: int, columns: Sequence[str]) -> pa.Table:
         """The rows that have some term of a text, best first: the columns and `_score` (BM25). No text is syntax."""
-        with index_errors(self.path):
+        with self._reading():
             query = self._table.search(_match(text, column), query_type="fts")
             found = query.where(condition, prefilter=True).select([*columns, "_score"]).limit(limit)
             return found.to_arrow()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._versions.shared(), index_errors(self.path):
+            yield
 
 
 def _folder(path: Path) -> Path:

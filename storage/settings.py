@@ -115,8 +115,6 @@ class IndexSettings:
     """After so many writes, the table's files are put together and its old versions removed."""
     tidy_rows: int = 256
     """Or after so many rows, which a keyword search has to scan until then."""
-    kept_s: float = 0.5
-    """How long an old version stays for the searches that still read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,6 @@ LIMITS: Mapping[str, Limits] = {
     "index.flat_rows": _COUNT,
     "index.tidy_commits": _COUNT,
     "index.tidy_rows": _COUNT,
-    "index.kept_s": Limits(above=0, most=3600),
     "conversations.passivate_after_s": _DURATION,
     "conversations.live_cap": _COUNT_OR_NONE,
     "conversations.file_memory_limit_mib": Limits(least=8, most=_MOST),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -158,17 +158,17 @@ class VectorIndex:
         if self._table.count(condition) * (self._space.dimensions * 4 + BYTES_PER_ROW) > most:
             self._too_large.add(agent)
             return None
-        stored = pa.Table.from_batches(self._table.rows(condition, HOT_COLUMNS), _hot_schema(self._space))
-        hot = self._hot[agent] = HotVectors.of(stored, self._space.dimensions)
+        hot = HotVectors.of(self._table.rows(condition, HOT_COLUMNS), self._space.dimensions)
+        self._hot[agent] = hot
         while sum(each.nbytes for each in self._hot.values()) > most and len(self._hot) > 1:
             self._hot.popitem(last=False)
         return hot
 
     def count(self, agent: AgentName | None = None) -> int:
         """How many sources are in, of an agent or of all."""
-        return sum(1 for _ in self.sources(agent))
+        return len(self.sources(agent))
 
-    def sources(self, agent: AgentName | None = None) -> Iterator[tuple[SourceId, int]]:
+    def sources(self, agent: AgentName | None = None) -> list[tuple[SourceId, int]]:
         """(id, revision) of every source that is in, of an agent or of all, in no order."""
         return self._buffer.stored_revisions(None if agent is None else is_any_of("agent", [agent]))
 
@@ -203,8 +203,3 @@ def _path(folder: Path, row_type: RowType) -> Path:
 def _schema(space: EmbeddingSpace) -> pa.Schema:
     vector = pa.field("vector", pa.list_(pa.float32(), space.dimensions))
     return schema_with(vector).with_metadata({_MODEL: space.model.encode(), _DIMENSIONS: b"%d" % space.dimensions})
-
-
-def _hot_schema(space: EmbeddingSpace) -> pa.Schema:
-    schema = _schema(space)
-    return pa.schema([schema.field(name) for name in HOT_COLUMNS])

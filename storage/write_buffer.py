@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -97,17 +97,16 @@ class WriteBuffer(Generic[Row]):
 
     def _stored(self, sources: Sequence[SourceId]) -> dict[SourceId, _Stored]:
         columns = ("source", "revision", "chunks")
+        found = self._table.rows_of([row_id(source, 0) for source in sources], columns)
         return {
             SourceId(source): _Stored(revision=revision, chunks=chunks)
-            for batch in self._table.rows_of([row_id(source, 0) for source in sources], columns)
-            for source, revision, chunks in zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+            for source, revision, chunks in zip(*(found.column(name).to_pylist() for name in columns), strict=True)
         }
 
-    def stored_revisions(self, condition: str | None) -> Iterator[tuple[SourceId, int]]:
+    def stored_revisions(self, condition: str | None) -> list[tuple[SourceId, int]]:
         """(source, revision) of everything, what waits included, in no order."""
         self.flush()
         first = "chunk = 0" if condition is None else f"chunk = 0 AND {condition}"
-        for batch in self._table.rows(first, ("source", "revision")):
-            yield from zip(
-                map(SourceId, batch.column("source").to_pylist()), batch.column("revision").to_pylist(), strict=True
-            )
+        found = self._table.rows(first, ("source", "revision"))
+        sources = map(SourceId, found.column("source").to_pylist())
+        return list(zip(sources, found.column("revision").to_pylist(), strict=True))
