@@ -19,6 +19,21 @@ MAX_QUERY_WORDS = 128
 LEAST_SHARE = 0.5
 """Of the pieces of some word of the query, that a text found by pieces alone must have."""
 
+_STOP_WORDS = """
+a about after again all am an and any are as at be because been before being between both but by can could did do does
+doing during each for from further had has have having he her here hers herself him himself his how i if in into is it
+its itself just me more most my myself no nor not of off on once only or other our ours ourselves out over own same
+she should so some such than that the their theirs them themselves then there these they this those through to too
+under until up very was we were what when where which while who whom why will with would you your yours yourself
+yourselves
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""English words that are neither indexed nor looked for. Lance's own list is that of all its languages together: it
+takes out `dog`, `cat`, `son`, `care`, `city` and `war`, which mean nothing in some other; one's own it compares with
+stems, so that `very` would have to be given as `veri`."""
+_NEGATED = "ain aren couldn didn doesn don hadn hasn haven isn shouldn wasn weren won wouldn"
+_CONTRACTED = STOP_WORDS.union(_NEGATED.split())
+
 # Thai, Lao, Myanmar, Khmer; Hiragana, Katakana, Han, Hangul.
 _DENSE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
@@ -30,7 +45,8 @@ _MARKS = "\u0300-\u036f\u0900-\u0963\u0966-\u0dff"
 _BENT_WORD = re.compile(rf"([{_DENSE}]+)|((?:(?![{_DENSE}{_LATIN}])(?:[^\W\d_]|[{_MARKS}]))+)")
 _RUN = re.compile(r"[\w./:@\\-]+")
 _PART = re.compile(r"[A-Z]?[^\WA-Z_]+|[A-Z]+(?![a-z])")
-_WORD = re.compile(r"\S+")
+_BETWEEN_BLANKS = re.compile(r"\S+")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _LEAST_PART = 2
 _LONGEST_JOINED = 200
 """A longer run of characters is a blob of data, not words that someone joined."""
@@ -64,7 +80,7 @@ def folded(text: str) -> str:
 
 
 def words_of(text: str) -> str:
-    """What the index of words gets: the folded text, and after it the parts of joined words.
+    """What the index of words gets: the folded text without stop words, and after it the parts of joined words.
 
     `perdure.toml` and `HttpServer` are one word each to the index; so they are found by their parts, too.
     """
@@ -72,12 +88,20 @@ def words_of(text: str) -> str:
     for run in _RUN.findall(text):
         if len(run) <= _LONGEST_JOINED and len(found := _PART.findall(run)) > 1:
             parts += (part for part in found if len(part) >= _LEAST_PART and not part.isdigit())
-    return folded(" ".join([text, *parts]))
+    return _WORD.sub(_unless_stop_word, folded(" ".join([text, *parts])))
+
+
+def _unless_stop_word(found: re.Match[str]) -> str:
+    word = found[0]
+    if word in STOP_WORDS:
+        return ""
+    begin, apostrophe, _ = word.replace("\u2019", "'").partition("'")
+    return "" if apostrophe and begin in _CONTRACTED else word
 
 
 def query_words(text: str) -> str:
     """A query in the form of `words_of`, without repetitions and of bounded length."""
-    words = dict.fromkeys(_WORD.findall(words_of(text[:MAX_QUERY_CHARS])))
+    words = dict.fromkeys(_BETWEEN_BLANKS.findall(words_of(text[:MAX_QUERY_CHARS])))
     return " ".join(list(words)[:MAX_QUERY_WORDS])
 
 

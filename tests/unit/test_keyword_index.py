@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from perdure.storage.errors import IndexDamagedError
 from perdure.storage.index_records import SourceId
+from perdure.storage.keyword_forms import STOP_WORDS
 from perdure.storage.keyword_index import KeywordIndex
 from perdure.storage.settings import IndexSettings
 from tests.unit.index_fixtures import ANA, EVERYTHING, SETTINGS, later, scope, text_row
@@ -140,6 +142,17 @@ def test_a_query_of_a_hundred_thousand_characters_is_answered_by_its_beginning(i
     assert found(index, "fox " + "word " * 20_000) == ["english"]
     assert found(index, "x" * 100_000) == []
     assert found(index, "김치 " + "가나다라 " * 20_000) == ["korean"]
+
+
+def test_only_the_listed_words_are_not_looked_for(tmp_path):
+    """Lance's list for English has `dog`, `cat`, `son`, `care`, `city`, `war` and some fifty more such words."""
+    index = opened(tmp_path)
+    spoken = (Path(__file__).parents[1] / "fixtures" / "locomo_small.json").read_text(encoding="utf-8")
+    others = ["dog", "cats", "son", "care", "cities", "war", "door", "minute", "come", "man", "sea", "end", "isn", "us"]
+    words = {*re.findall(r"[a-z]+", spoken.lower()), *STOP_WORDS, *others, "don't", "it's", "they’ll", "master's"}
+    index.upsert([text_row(word, f"{word} {word}") for word in words])
+    lost = {word for word in words if word not in found(index, word, limit=50)}
+    assert lost == STOP_WORDS | {"don't", "it's", "they’ll"}
 
 
 # --- writing -----------------------------------------------------------------------------------------------
