@@ -6,6 +6,7 @@ of anything: what it is made from is in DuckDB, and `rebuild` begins it anew.
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import lancedb
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
-from lancedb.index import FTS, Bitmap, BTree, IvfFlat
-from lancedb.query import MatchQuery
 from numpy.typing import NDArray
 
 from .errors import IndexDamagedError
@@ -27,6 +25,12 @@ from .index_scope import is_any_of
 from .lance_errors import index_errors
 from .settings import IndexSettings
 from .shared_lock import SharedLock
+
+os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of every partition to which a tidying adds nothing
+
+import lancedb  # its import reads the variable above
+from lancedb.index import FTS, Bitmap, BTree, IvfFlat
+from lancedb.query import MatchQuery
 
 IDS_PER_FILTER = 1000
 LATEST_TIDY = 2
@@ -95,15 +99,15 @@ class LanceTable:
         """What the schema says beside its columns."""
         return self._table.schema.metadata or {}
 
-    def make_indexes(self, *, anew: bool = False) -> None:
-        """Make the indexes that are not there, or all of them: one of rows that are gone still holds their terms."""
-        there = set() if anew else {column for index in self._table.list_indices() for column in index.columns}
+    def make_indexes(self) -> None:
+        """Make the indexes that are not there."""
+        there = {column for index in self._table.list_indices() for column in index.columns}
         names = self._table.schema.names
         wanted: dict[str, Any] = {column: Bitmap() for column in SCOPE_COLUMNS}
         wanted |= {"id": BTree()} | {column: index for column, index in TEXT_INDEXES.items() if column in names}
         for column, config in wanted.items():
             if column not in there:
-                self._table.create_index(column, config=config, replace=True)
+                self._table.create_index(column, config=config)
 
     # --- writing -------------------------------------------------------------------------------------------
 
@@ -169,8 +173,8 @@ class LanceTable:
         the text index.
         """
         with self._writing, index_errors(self.path):
-            self._table.add(self._table.search().to_batches(), mode="overwrite")
-            self.make_indexes(anew=True)
+            self._table.add(self._table.search().to_batches(), mode="overwrite")  # drops the indexes
+            self.make_indexes()
             self._make_vector_index()
             self._remove_old_versions()
 

@@ -50,7 +50,7 @@ def test_single_upserts_leave_few_files_and_versions_and_a_fast_search(tmp_path)
     for number, vector in enumerate(drawn(1, UPSERTS)):
         vectors.upsert([vector_row(f"m{number}", vector)])
         words.upsert([text_row(f"m{number}", f"saffron number{number}")])
-        if number % 20 == 0:
+        if number % 10 == 0:
             assert words.search(f"number{number}", EVERYTHING, 1)[0].source == f"m{number}"
             vectors.flush()
     for index, name in ((vectors, "memory_vectors.lance"), (words, "memory_words.lance")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from perdure.storage.shared_lock import SharedLock
@@ -22,6 +23,7 @@ def test_sharers_meet_and_whoever_is_alone_is_alone():
                 assert alone == 0
             if number < 2:
                 meeting.wait()  # passes only if both are in
+            time.sleep(0.0005)
             with counting:
                 together.append(sharing)
                 sharing -= 1
