@@ -10,7 +10,7 @@ from perdure.storage.index_records import SourceId
 from perdure.storage.keyword_index import KeywordIndex
 from perdure.storage.settings import IndexSettings
 from perdure.storage.vector_index import VectorIndex
-from tests.unit.index_fixtures import EVERYTHING, SETTINGS, SPACE, drawn, scope, text_row, unit, vector_row
+from tests.fixtures.index_rows import EVERYTHING, SETTINGS, SPACE, drawn, scope, text_row, unit, vector_row
 
 pytestmark = pytest.mark.cases
 

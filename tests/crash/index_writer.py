@@ -12,7 +12,7 @@ from perdure.storage.index_records import EmbeddingSpace, SourceId
 from perdure.storage.keyword_index import KeywordIndex
 from perdure.storage.settings import IndexSettings
 from perdure.storage.vector_index import VectorIndex
-from tests.unit.index_fixtures import drawn, text_row, vector_row
+from tests.fixtures.index_rows import drawn, text_row, vector_row
 
 SPACE = EmbeddingSpace(model="drawn", dimensions=8)
 SETTINGS = IndexSettings(write_batch=1000, tidy_commits=3)

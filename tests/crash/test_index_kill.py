@@ -15,7 +15,7 @@ import pytest
 
 from tests.crash import index_writer
 from tests.crash.index_writer import ROUND, SOURCES, open_both, place, vectors
-from tests.unit.index_fixtures import EVERYTHING
+from tests.fixtures.index_rows import EVERYTHING
 
 ROUNDS = int(os.environ.get("PERDURE_STORAGE_KILLS", "6"))
 SEED = int(os.environ.get("PERDURE_STORAGE_SEED", "20240229"))

@@ -14,7 +14,7 @@ from perdure.storage.index_records import SourceId
 from perdure.storage.keyword_forms import STOP_WORDS
 from perdure.storage.keyword_index import KeywordIndex
 from perdure.storage.settings import IndexSettings
-from tests.unit.index_fixtures import ANA, EVERYTHING, SETTINGS, later, scope, text_row
+from tests.fixtures.index_rows import ANA, EVERYTHING, SETTINGS, later, scope, text_row
 
 TEXTS = {
     "english": "The foxes were running through well-known streets near master's house",

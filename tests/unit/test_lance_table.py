@@ -17,7 +17,7 @@ from perdure.storage.index_rows import columns_of, schema_with
 from perdure.storage.lance_errors import index_errors
 from perdure.storage.lance_table import LanceTable
 from perdure.storage.settings import IndexSettings
-from tests.unit.index_fixtures import text_row
+from tests.fixtures.index_rows import text_row
 
 SCHEMA = schema_with(pa.field("words", pa.string()))
 

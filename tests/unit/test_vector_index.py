@@ -14,7 +14,7 @@ from perdure.storage.errors import EmbeddingMismatchError, IndexDamagedError, In
 from perdure.storage.index_records import EmbeddingSpace, SourceId, VectorRow
 from perdure.storage.settings import IndexSettings
 from perdure.storage.vector_index import VectorIndex
-from tests.unit.index_fixtures import (
+from tests.fixtures.index_rows import (
     ANA,
     COLD,
     EVERYTHING,
