@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ..storage.errors import ModelError, ModelUnavailableError
-from ..storage.memory_records import Kind, Memory, MemoryId, Verification, VersionId, kind_of
+from ..storage.memory_input import stored_moment
+from ..storage.memory_records import Kind, Memory, Verification, VersionId, kind_of
 from ..storage.memory_write_records import MemoryWrite
 from ..storage.settings import MemorySettings
 from .decision_model import Answer, DecisionModel, QuestionId, YesNoAnswer
@@ -31,8 +32,6 @@ class NewMemory:
     kind: Kind
     said_at: datetime
     """Whichever of two memories was said later can replace the other."""
-    memory_id: MemoryId | None = None
-    """Of one that is stored already."""
 
     @classmethod
     def of_write(cls, write: MemoryWrite, current: Memory | None = None) -> NewMemory:
@@ -40,9 +39,13 @@ class NewMemory:
 
         Args:
             current: What is active under its key, which gives it its kind if the write does not.
+
+        Raises:
+            InvalidInputError: Its time is none.
         """
         kind = current.kind if write.fact_type is None and current is not None else kind_of(write.fact_type or "fact")
-        return cls(key=write.key, text=write.value, kind=kind, said_at=write.valid_from or write.at)
+        said_at = stored_moment(write.valid_from or write.at, "valid_from")
+        return cls(key=write.key, text=write.value, kind=kind, said_at=said_at)
 
     @classmethod
     def of_memory(cls, memory: Memory) -> NewMemory:
@@ -52,7 +55,6 @@ class NewMemory:
             text=memory.value,
             kind=memory.kind,
             said_at=memory.valid_from,
-            memory_id=memory.memory_id,
         )
 
 
@@ -139,11 +141,7 @@ def verify(new: NewMemory, candidates: Sequence[Memory], model: DecisionModel, s
 
 
 def _candidates(new: NewMemory, candidates: Sequence[Memory], settings: MemorySettings) -> list[Memory]:
-    fitting = [
-        memory
-        for memory in candidates
-        if memory.kind != "task" and memory.key != new.key and memory.memory_id != new.memory_id and memory.is_active
-    ]
+    fitting = [memory for memory in candidates if memory.kind != "task" and memory.key != new.key and memory.is_active]
     return fitting[: settings.verify_candidates]
 
 

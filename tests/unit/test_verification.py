@@ -76,6 +76,11 @@ def test_what_was_said_later_is_never_replaced_and_may_take_the_place_of_the_new
     assert (verdict.outdated_by.key, keys(verdict.replaced)) == ("key1", ["key2"])
 
 
+def test_a_time_without_a_zone_is_taken_as_utc() -> None:
+    naive = a_write(9, "residence", "Ana moved to Porto", valid_from=at(5).replace(tzinfo=None))
+    assert NewMemory.of_write(naive).said_at == at(5)
+
+
 @pytest.mark.parametrize("failure", [ModelUnavailableError("m", "it is down"), ModelRequestError("m", "not allowed")])
 def test_the_write_goes_on_unverified_when_the_model_cannot_be_asked(failure: Any) -> None:
     verdict = verify(new(), [known(1)], ToldDecisions(failure=failure), SETTINGS)
