@@ -34,6 +34,7 @@ class AgentSnapshot:
             model=self.options.model,
             system_prompt=self.options.system_prompt,
             tools=tuple(_spec(record) for record in self.options.tools),
+            memory_id=self.agent_id if self.options.memory else None,
         )
 
 

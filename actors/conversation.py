@@ -28,6 +28,7 @@ from .calls import AgentSnapshot, Caller, Inspection, OpenTurn
 from .cancellation import CancelFlag
 from .directory_client import DirectoryClient
 from .live_marks import LiveMark, live_folder
+from .memory_client import MemoryClient
 from .metrics import ACTIVATIONS, ERRORS, PASSIVATIONS
 from .metrics_report import MetricsReporter
 from .models_client import PooledChat
@@ -324,6 +325,7 @@ class ConversationProcess:
             self._clock,
             place.settings,
             self._cancel_flag,
+            MemoryClient(place, self._cancel_flag.check_running),
         )
         return _Live(store=store, conversation=conversation, reader=store.reader(), outbox_reader=store.reader())
 

@@ -80,8 +80,8 @@ class Directory:
 
     def register_conversation(
         self, agent: AgentName, conversation_id: ConversationId, contact: ContactId | None
-    ) -> None:
-        """Note a conversation and its contact.
+    ) -> ContactId | None:
+        """Note a conversation and its contact; who that is, where it was known already.
 
         Raises:
             ContactMismatchError: It is known with another contact.
@@ -90,6 +90,8 @@ class Directory:
             store.register_conversation(
                 agent=agent, conversation_id=conversation_id, contact=contact, at=datetime.now(UTC)
             )
+            record = store.conversation(agent, conversation_id)
+            return contact if record is None else record.contact
 
     def activate(
         self, agent: AgentName, conversation_id: ConversationId, contact: ContactId | None, node: str, after: int

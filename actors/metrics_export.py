@@ -112,7 +112,7 @@ class MetricsExport:
         while True:
             try:
                 self.set_gauges()
-            except Exception:  # noqa: BLE001 - the edge of the thread, without which there are no gauges any more
+            except Exception:
                 logger.warning("the live conversations were not counted", exc_info=True)
             pause.wait(self._interval_s)
 
@@ -123,7 +123,7 @@ def agent_of(live: Live) -> str:
 
 
 def in_ascii(value: str) -> str:
-    """A tag's value as Ray takes it: what is beyond ASCII as escapes, such as `\\xe9`."""
+    """A tag's value as Ray takes it: escapes stand for what is beyond ASCII."""
     return value.encode("ascii", "backslashreplace").decode("ascii")
 
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
 from ..storage.records import AgentName, ContactId, ConversationId
 from ..storage.settings import Settings
 
+if TYPE_CHECKING:
+    from ..storage.memory_index_records import IndexKind
+
 DIRECTORY = "directory"
+MEMORY = "memory"
+VECTOR_INDEX = "vector-index"
+KEYWORD_INDEX = "keyword-index"
+CONCURRENT_CALLS = 1000
+"""Of an asynchronous actor: calls under way at a time; further ones queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +83,40 @@ def directory_actor(place: RuntimePlace) -> Any:
     )
 
 
+def memory_actor(place: RuntimePlace) -> Any:
+    """The handle of the owner of all memories, started if need be."""
+    from .memory import MemoryProcess
+
+    return _singleton(place, MEMORY, MemoryProcess)
+
+
+def index_actor(place: RuntimePlace, kind: IndexKind) -> Any:
+    """The handle of an index's owner, started if need be."""
+    if kind == "vector":
+        from .vector_index import VectorIndexProcess
+
+        return _singleton(place, VECTOR_INDEX, VectorIndexProcess)
+    from .keyword_index import KeywordIndexProcess
+
+    return _singleton(place, KEYWORD_INDEX, KeywordIndexProcess)
+
+
+def _singleton(place: RuntimePlace, name: str, kind: type) -> Any:
+    """An asynchronous actor beside the files. Its calls are not retried by Ray: the caller decides."""
+    return (
+        _actor_class(kind)
+        .options(
+            max_concurrency=CONCURRENT_CALLS,
+            name=name,
+            namespace=place.namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            scheduling_strategy=_beside_the_files(place),
+        )
+        .remote(place)
+    )
+
+
 def models_actor(place: RuntimePlace, replica: int) -> Any:
     """The handle of one process of the `models` pool, started if need be.
 
@@ -91,7 +133,7 @@ def models_actor(place: RuntimePlace, replica: int) -> Any:
             lifetime="detached",
             get_if_exists=True,
         )
-        .remote(place.settings.models, replica)
+        .remote(place.settings, replica)
     )
 
 

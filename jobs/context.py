@@ -19,6 +19,8 @@ from .chat_model import ChatMessage
 from .history import GatheredHistory, History, gather_history
 from .history_view import fit_history
 from .passages import Passage, data_passage, least_of, passage, tokens_of
+from .recalled import Recalled
+from .recalled_view import recalled_passage
 from .result_view import Resumed, ResumedResults, fit_rounds, round_passages
 
 __all__ = [
@@ -32,7 +34,9 @@ __all__ = [
     "gather_history",
 ]
 
-PartName = Literal["system_prompt", "notes", "ongoing_task", "head", "overlays", "tail", "resumed", "input", "rounds"]
+PartName = Literal[
+    "system_prompt", "notes", "ongoing_task", "memories", "head", "overlays", "tail", "resumed", "input", "rounds"
+]
 
 _LEFT_BY_NOTES = 200  # tokens that notes and ongoing task leave, however large their share
 _LEAST_FOR_ROUNDS = 70
@@ -95,6 +99,7 @@ def build_context(
     resumed: Resumed | None,
     settings: Settings,
     must_answer: bool = False,
+    recalled: Recalled | None = None,
 ) -> Context:
     """Everything that a model is shown, in at most `context.budget_tokens` tokens by the estimate.
 
@@ -107,6 +112,7 @@ def build_context(
         contents: Results that are at hand beyond their preview, at most `tools.result_chars` long.
         resumed: What this turn takes over.
         must_answer: Say that no more tools can be called.
+        recalled: Memories that the input reminds of.
 
     Raises:
         InvalidInputError: The system prompt takes more than half of the budget.
@@ -118,7 +124,8 @@ def build_context(
     notes_room = min(int(limits.budget_tokens * limits.notes_share), room - _LEFT_BY_NOTES)
     task, notes = _working_state(working_state, notes_room)
     ending = [passage("system", _MUST_ANSWER)] if must_answer else []
-    room -= tokens_of([*task, *notes, *ending])
+    memories = recalled_passage(recalled, min(int(limits.budget_tokens * limits.memories_share), room - notes_room))
+    room -= tokens_of([*task, *notes, *memories, *ending])
 
     groups = [round_passages(one, contents) for one in rounds]
     taken_over = ResumedResults(resumed or Resumed(rounds=()), rounds, settings.turn.resumed_results)
@@ -141,6 +148,7 @@ def build_context(
         ("system_prompt", prompt),
         ("notes", notes),
         ("ongoing_task", task),
+        ("memories", memories),
         ("head", view.head),
         ("overlays", view.overlays),
         ("tail", view.tail),

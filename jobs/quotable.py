@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,10 +10,14 @@ from functools import lru_cache
 from .chat_model import ChatMessage
 from .lexical import terms_of
 from .questions import asked_in, asks, sentences_of
+from .recalled_view import TAG as MEMORIES
+from .recalled_view import remembered_lines
 from .request_parts import Spoken, spoken, stored_data
 
 _LONGEST = 400  # characters; of a longer text the passages are quoted
 _LONGEST_CACHED = 2000
+_AFTER_ALL = 10**9  # a place behind those of all messages
+_KEY_SIGNS = re.compile(r"[:._\-/]+")
 _PLACES_OF_DATA = {
     "working_notes": "In the working notes",
     "ongoing_task": "In the ongoing task",
@@ -81,8 +86,18 @@ def _is_added(message: ChatMessage) -> bool:
 
 def _stored_statements(place: int, message: ChatMessage) -> Iterator[Passage]:
     data = stored_data(message) if message.role in ("user", "system") else None
-    if data is not None and (origin := _PLACES_OF_DATA.get(data.tag)) is not None:
+    if data is not None and data.tag == MEMORIES:
+        yield from _memories(message, data.text)
+    elif data is not None and (origin := _PLACES_OF_DATA.get(data.tag)) is not None:
         yield from _lines(place, message, data.text, origin)
+
+
+def _memories(message: ChatMessage, text: str) -> Iterator[Passage]:
+    """What is remembered: each is as good as said last, since what was replaced is not remembered any more."""
+    for number, (value, key) in enumerate(remembered_lines(text)):
+        named = terms_of(_KEY_SIGNS.sub(" ", key))
+        for passage, terms in _passages(value, ""):
+            yield Passage(_AFTER_ALL - number, passage, terms | named, frozenset(), message, "I remember")
 
 
 def _lines(place: int, message: ChatMessage, text: str, origin: str) -> Iterator[Passage]:

@@ -9,17 +9,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..storage.memory_keys import VectorId
-from ..storage.memory_records import KeyMatch, Memory, MemoryId, Touch
+from ..storage.memory_records import KeyMatch, Memory, Touch
 from ..storage.settings import RecallSettings
-
-Channel = Literal["vector", "keyword", "exact_key"]
-CHANNELS: tuple[Channel, ...] = ("vector", "keyword", "exact_key")
+from .recalled import CHANNELS, Channel, ChannelRank, Recalled, RecallHit
 
 DAY_S = 86_400.0
 
@@ -32,56 +29,6 @@ class Found:
     """The active version; a hit on anything else has been dropped."""
     relevance: float
     """By the channel's own measure: cosine, BM25, or how many segments of the key match. Higher is better."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelRank:
-    """Where a channel placed a hit."""
-
-    channel: Channel
-    rank: int
-    """Counted from 1."""
-    relevance: float
-    """By the channel's own measure."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallHit:
-    """A recalled memory, and why it was."""
-
-    memory: Memory
-    score: float
-    """The fused score; of a filled one its relevance by use. The two cannot be compared."""
-    ranks: tuple[ChannelRank, ...] = ()
-    """The channels that found it. None did: it fills up the list."""
-
-    @property
-    def is_filled(self) -> bool:
-        """Is it there because it is used lately and often, not because it answers the query?"""
-        return not self.ranks
-
-    @property
-    def explanation(self) -> str:
-        """Why it is there, in a line."""
-        if self.is_filled:
-            return f"filled up by use ({self.score:.3f})"
-        places = ", ".join(f"{place.channel} #{place.rank} ({place.relevance:.3g})" for place in self.ranks)
-        return f"{places}: {self.score:.5f}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled:
-    """What a query recalled."""
-
-    hits: tuple[RecallHit, ...]
-    """The fused ones, best first, and after them those that fill up the list."""
-    unanswered: Mapping[Channel, str]
-    """The channels that could not answer, each with its reason; the others stand in."""
-
-    @property
-    def accessed(self) -> tuple[MemoryId, ...]:
-        """The memories that count as used: those that answer the query, not those that fill up."""
-        return tuple(hit.memory.memory_id for hit in self.hits if not hit.is_filled)
 
 
 def recall(
@@ -198,17 +145,6 @@ def relevances(touches: Sequence[Touch], at: datetime, settings: RecallSettings)
     recency = settings.recency_weight * np.exp(-days / settings.recency_days)
     scores: NDArray[np.float64] = recency + settings.frequency_weight * np.log1p(counts)
     return scores
-
-
-def within_budget(hits: Iterable[RecallHit], budget_tokens: int, tokens_of: Callable[[Memory], int]) -> list[RecallHit]:
-    """The hits that fit into a budget, in order; one that is too large for what is left is passed over."""
-    kept = []
-    for hit in hits:
-        tokens = tokens_of(hit.memory)
-        if tokens <= budget_tokens:
-            budget_tokens -= tokens
-            kept.append(hit)
-    return kept
 
 
 def _surest_first(memory: Memory) -> tuple[float, float, int]:

@@ -12,6 +12,7 @@ from ..storage.settings import Settings
 from ..storage.text import clean_text, cut_text
 from .chat_model import ToolSpec
 from .clock import Clock
+from .memory_tools import MEMORY_TOOLS, MemoryTools
 from .passages import UNKNOWN_RESULT
 from .tool_runner import CallOrigin, ToolOutcome, ToolRunner
 from .turn_events import ToolFinished, ToolStarted
@@ -30,13 +31,19 @@ class ToolRounds:
         settings: Settings,
         origin: CallOrigin,
         tools: Sequence[ToolSpec],
+        memory_tools: MemoryTools | None = None,
     ) -> None:
         self._store = store
         self._runner = runner
         self._clock = clock
         self._settings = settings
         self._origin = origin
-        self._specs: Mapping[str, ToolSpec] = {**{spec.name: spec for spec in tools}, **WORKING_TOOLS}
+        self._memory_tools = memory_tools
+        self._specs: Mapping[str, ToolSpec] = {
+            **{spec.name: spec for spec in tools},
+            **(MEMORY_TOOLS if memory_tools is not None else {}),
+            **WORKING_TOOLS,
+        }
         self.contents: dict[CallId, str] = {}
         """Results of this attempt at the length the model is shown while the turn runs."""
 
@@ -71,6 +78,8 @@ class ToolRounds:
                 ended.append(outcome)
             elif call.name in WORKING_TOOLS:
                 yield from self._run_working_tool(call)
+            elif self._memory_tools is not None and call.name in MEMORY_TOOLS:
+                yield from self._commit([self._memory_tools.run(call)], {call.call_id: call})
             else:
                 started.append((call, self._specs[call.name]))
         by_id = {call.call_id: call for call in calls}

@@ -20,17 +20,20 @@ from ..storage.errors import (
     TurnFailedError,
 )
 from ..storage.fault_points import fault_point
+from ..storage.memory_keys import AgentId
 from ..storage.records import Reply, TurnId
 from ..storage.settings import Settings
 from ..storage.text import clean_text
 from .chat_model import ChatModel, ChatReply, ChatRequest, ToolSpec
 from .clock import Clock
 from .context import Context, build_context, gather_history
+from .memory_tools import MEMORY_TOOLS, MemoryTools
 from .take_over import TakenOver, take_over
 from .tool_rounds import ToolRounds
 from .tool_runner import CallOrigin, ToolRunner
 from .turn_admission import Admitted, admit
 from .turn_events import TextPiece, TurnEvent, TurnFinished
+from .turn_memory import TurnMemory, recalled_for
 from .turn_rows import call_summaries, interrupted_rows, reply_row, round_rows
 from .turn_store import TurnStore
 from .working_tools import WORKING_TOOLS
@@ -59,6 +62,8 @@ class AgentProfile:
     model: str | None = None
     system_prompt: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    memory_id: str | None = None
+    """The id under which its memories stand. None: it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +86,7 @@ class TurnExecutor:
         clock: Clock,
         settings: Settings,
         cancellation: Cancellation,
+        memory: TurnMemory | None = None,
     ) -> None:
         self.store = store
         self.model = model
@@ -88,6 +94,7 @@ class TurnExecutor:
         self.clock = clock
         self.settings = settings
         self.cancellation = cancellation
+        self.memory = memory
 
     def run(self, request: TurnRequest, *, streaming: bool) -> Iterator[TurnEvent]:
         """Execute a turn, or go on with it, or tell its stored reply; `TurnFinished` comes last.
@@ -138,18 +145,26 @@ class _Attempt:
         self._streaming = streaming
         self._offset = 0
         identity = executor.store.identity
+        origin = CallOrigin(
+            agent=identity.agent,
+            conversation_id=identity.conversation_id,
+            contact=identity.contact,
+            turn_id=request.turn_id,
+        )
+        memory_id = request.agent.memory_id
+        self._memory_tools = (
+            MemoryTools(executor.memory, AgentId(memory_id), origin)
+            if executor.memory is not None and memory_id is not None
+            else None
+        )
         self._rounds = ToolRounds(
             executor.store,
             executor.tools,
             executor.clock,
             executor.settings,
-            CallOrigin(
-                agent=identity.agent,
-                conversation_id=identity.conversation_id,
-                contact=identity.contact,
-                turn_id=request.turn_id,
-            ),
+            origin,
             request.agent.tools,
+            self._memory_tools,
         )
 
     def run(self) -> Iterator[TurnEvent]:
@@ -162,6 +177,9 @@ class _Attempt:
 
         taken_over = take_over(self._store, self._turn, now, self._settings.turn)
         history = gather_history(self._store, self._settings.context, turn_id=self._turn.turn_id)
+        recalled = recalled_for(
+            self._executor.memory, self._request.agent.memory_id, self._store.identity.contact, self._request.text
+        )
         while True:
             self._executor.cancellation.check(self._turn.turn_id)
             shown = self._rounds.rounds[first_shown:]
@@ -174,6 +192,7 @@ class _Attempt:
                 rounds=shown,
                 contents=self._rounds.contents,
                 resumed=taken_over.resumed,
+                recalled=recalled,
                 settings=self._settings,
                 must_answer=not may_call,
             )
@@ -190,7 +209,8 @@ class _Attempt:
         yield TurnFinished(reply=finished)
 
     def _offered(self) -> tuple[ToolSpec, ...]:
-        return (*self._request.agent.tools, *WORKING_TOOLS.values())
+        memory_tools = MEMORY_TOOLS.values() if self._memory_tools is not None else ()
+        return (*self._request.agent.tools, *memory_tools, *WORKING_TOOLS.values())
 
     def _ask(self, context: Context, tools: tuple[ToolSpec, ...]) -> Generator[TextPiece, None, ChatReply]:
         request = ChatRequest(

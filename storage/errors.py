@@ -171,6 +171,17 @@ class ContactMismatchError(PerdureError):
 # --- memory ------------------------------------------------------------------------------------------------
 
 
+class MemoryDisabledError(PerdureError):
+    """The agent was opened with `memory=False`. What it remembered before is still stored."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(agent)
+        self.agent = agent
+
+    def __str__(self) -> str:
+        return f"agent {self.agent!r} has no memory; open it with memory=True"
+
+
 class MemoryConflictError(PerdureError):
     """An id of a write or of a memory came back with other content. Nothing of it was written."""
 

@@ -19,6 +19,11 @@ def memory_path(data_dir: Path) -> Path:
     return data_dir / "memory.duckdb"
 
 
+def index_path(data_dir: Path) -> Path:
+    """The folder of the vector and the keyword index."""
+    return data_dir / "indexes"
+
+
 def conversation_path(data_dir: Path, agent: AgentName, conversation_id: ConversationId) -> Path:
     """A conversation's file. Whatever the ids contain, it lies below the data directory; the ids stand inside it."""
     digest = _digest(conversation_id)

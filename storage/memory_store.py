@@ -73,6 +73,11 @@ class MemoryStore:
         return MemoryReaders(self._database.reader())
 
     @property
+    def committed_seq(self) -> int:
+        """The place of the last change that the indexes have to be told; -1 if there was none."""
+        return self._outbox.next_seq - 1
+
+    @property
     def wal_bytes(self) -> int:
         """Size of the file's write-ahead log."""
         return self._database.wal_bytes

@@ -53,6 +53,8 @@ class ContextSettings:
     """Messages looked at for the tail, at most."""
     notes_share: float = 0.1
     """Of `budget_tokens`, for the working notes and the ongoing task together; longer ones are cut and say so."""
+    memories_share: float = 0.1
+    """Of `budget_tokens`, for what the turn's input reminds of; what does not fit is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,8 @@ class IndexSettings:
     """After so many writes, the table's files are put together and its old versions removed."""
     tidy_rows: int = 256
     """Or after so many rows, which a keyword search has to scan until then."""
+    tell_timeout_s: float = 5.0
+    """How long a write waits for an index to find it; after that, its answer names the index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +164,8 @@ class MemorySettings:
     """Ask at write whether a new memory replaces an older one."""
     verify_candidates: int = 3
     verify_similarity: float = 0.6
+    verify_timeout_s: float = 10.0
+    """A write that could not be verified by then is stored unverified."""
     replaces_probability: float = 0.75
     confidence_extracted: float = 0.5
     confidence_flushed: float = 0.6
@@ -188,6 +194,8 @@ class RecallSettings:
     like_relevance: float = 0.02
     """Hits of a channel no further apart, as a share of the best of them, are of like relevance: the surer is first."""
     keyword_hits: int = 15
+    channel_timeout_s: float = 3.0
+    """A channel that takes longer is left out, and named."""
     fill_to: int = 20
     """Memories in all, once the most relevant others have been added."""
     recency_weight: float = 0.7

@@ -164,6 +164,12 @@ class VectorIndex:
             self._hot.popitem(last=False)
         return hot
 
+    @property
+    def hot_bytes(self) -> int:
+        """Memory that the vectors kept for search take."""
+        with self._lock:
+            return sum(hot.nbytes for hot in self._hot.values())
+
     def count(self, agent: AgentName | None = None) -> int:
         """How many sources are in, of an agent or of all."""
         return len(self.sources(agent))

@@ -12,6 +12,7 @@ from ...storage.text import storable_id
 from ..calls import AgentSnapshot
 from .actor_call import Deadline
 from .conversation import ConversationHandle
+from .memories import Memories
 from .pending import unordered_call
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ class Agent:
         """Model, system prompt and tools, as stored when this handle was made."""
         return self.snapshot.options
 
+    @property
+    def memories(self) -> Memories:
+        """What it remembers, agent-wide and of every contact; what is remembered here is agent-wide."""
+        return Memories(self, None, sees_all=True)
+
+    def memories_of(self, contact: str) -> Memories:
+        """What it remembers of a contact, and agent-wide; what is remembered here is the contact's."""
+        return Memories(self, ContactId(storable_id(contact, "contact")))
+
     @unordered_call
     def conversation(
         self, conversation_id: str, contact: str | None = None, *, timeout_s: float | None = None
@@ -62,8 +72,8 @@ class Agent:
         """
         identity = ConversationId(storable_id(conversation_id, "conversation_id"))
         who = None if contact is None else ContactId(storable_id(contact, "contact"))
-        self.runtime.directory_call("register_conversation", self.name, identity, who, timeout_s=timeout_s)
-        return ConversationHandle(self, identity, who)
+        known = self.runtime.directory_call("register_conversation", self.name, identity, who, timeout_s=timeout_s)
+        return ConversationHandle(self, identity, known)
 
     @unordered_call
     def ask(self, text: str, *, timeout_s: float | None = None) -> str:

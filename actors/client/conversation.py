@@ -19,6 +19,7 @@ from ..placement import ConversationPlace, conversation_actor
 from .actor_call import Deadline
 from .driver_turn import DriverTurn
 from .events import Event
+from .memories import Memories
 from .pending import ordered_call, unordered_call
 from .stream import TurnStream, turn_events
 
@@ -51,6 +52,11 @@ class ConversationHandle:
 
     def __repr__(self) -> str:
         return f"ConversationHandle(agent={self.agent.name!r}, conversation_id={self.conversation_id!r})"
+
+    @property
+    def memories(self) -> Memories:
+        """What its agent remembers of its contact, and agent-wide; what is remembered here is the contact's, if any."""
+        return Memories(self.agent, self.contact)
 
     @ordered_call
     def send(self, text: str, *, turn_id: str | None = None, timeout_s: float | None = None) -> Reply:

@@ -26,7 +26,7 @@ from ...storage.settings_sources import read_settings
 from ...storage.text import clean_text, storable_id
 from ..attachment import ATTACHMENT, HostShare, settings_in_force
 from ..calls import AgentSnapshot
-from ..placement import RuntimePlace, directory_actor, models_actor, runtime_namespace
+from ..placement import RuntimePlace, directory_actor, memory_actor, models_actor, runtime_namespace
 from ..tool_definition import Tool, as_tool, by_name
 from .actor_call import ActorLink, Deadline
 from .agent import Agent
@@ -279,6 +279,11 @@ class Runtime:
         """Call the directory and wait."""
         deadline = Deadline(method, self.call_timeout_s if timeout_s is None else timeout_s)
         return self._directory.call(method, *arguments, deadline=deadline)
+
+    def memory_call(self, method: str, *arguments: object, timeout_s: float | None) -> Any:
+        """Call the owner of memories and wait."""
+        deadline = Deadline(method, self.call_timeout_s if timeout_s is None else timeout_s)
+        return self.link("memory", lambda: memory_actor(self.place)).call(method, *arguments, deadline=deadline)
 
     def submit(self, body: Callable[[], Result], *, here: bool = False) -> Future[Result]:
         """Run a call's body at once: here, or off the caller's thread."""

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from perdure.jobs.context import Context, Resumed, build_context, check_system_prompt, gather_history
 from perdure.jobs.passages import UNKNOWN_RESULT
+from perdure.jobs.recalled import Recalled, RecallHit
 from perdure.storage.errors import InvalidInputError
 from perdure.storage.records import CallId, CallStatus, ToolRound, TurnId, WorkingState
 from perdure.storage.settings import MIN_BUDGET_TOKENS, ContextSettings, Settings
 from perdure.storage.tokens import estimate_message_tokens
+from tests.fixtures.memories import a_memory
 from tests.unit.stored_history import (
     BEGIN,
     StoredHistory,
@@ -30,7 +32,7 @@ from tests.unit.stored_history import (
 )
 
 CUT = "characters left out]"
-ORDER = ["system_prompt", "notes", "ongoing_task", "head", "overlays", "tail", "resumed", "input", "rounds"]
+ORDER = ["system_prompt", "notes", "ongoing_task", "memories", "head", "overlays", "tail", "resumed", "input", "rounds"]
 
 
 def context(
@@ -46,6 +48,7 @@ def context(
     contents: Mapping[CallId, str] | None = None,
     resumed: Resumed | None = None,
     must_answer: bool = False,
+    recalled: Recalled | None = None,
 ) -> Context:
     limits = replace(limits or ContextSettings(), budget_tokens=budget)
     return build_context(
@@ -58,6 +61,7 @@ def context(
         resumed=resumed,
         settings=replace(Settings(), context=limits),
         must_answer=must_answer,
+        recalled=recalled,
     )
 
 
@@ -95,6 +99,7 @@ def test_all_parts_stand_in_their_order_and_add_up() -> None:
         ),
         resumed=Resumed(rounds=(tool_round(("r1", "old result")),)),
         rounds=[tool_round(("c1", "new result"), text="I look.")],
+        recalled=Recalled(hits=(RecallHit(memory=a_memory(1), score=1.0),), unanswered={}),
     )
     assert [part.name for part in shown.parts] == ORDER
     assert all(part.messages and part.tokens for part in shown.parts)

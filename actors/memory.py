@@ -1,0 +1,162 @@
+"""The memory process: the owner of all memories, in front of the indexes that find them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ..jobs.clock import SystemClock
+from ..storage.errors import FileInUseError, IndexUnavailableError, StorageError
+from ..storage.layout import memory_path
+from .opened import LOCK_POLL_S
+from .placement import RuntimePlace
+
+if TYPE_CHECKING:
+    from ..jobs.memory_requests import Difference, KeyRecall, RecallQuery, Remember, Remembered
+    from ..jobs.memory_service import MemoryService
+    from ..jobs.recalled import Recalled
+    from ..storage.memory_index_records import IndexKind, MemoryCounts
+    from ..storage.memory_keys import AgentId, Scope, Visibility
+    from ..storage.memory_records import Memory, MemoryFilter, MemoryId, MemoryOrder, VersionId
+    from ..storage.memory_store import MemoryStore
+
+logger = logging.getLogger(__name__)
+
+
+class MemoryProcess:
+    """Owner of `memory.duckdb`. Calls run side by side; writes that come together share a commit.
+
+    A call that writes is durable on return, and may be repeated under the ids it carries. The file is opened with
+    the first call; one that fails to open is tried again by the next.
+    """
+
+    def __init__(self, place: RuntimePlace) -> None:
+        self._place = place
+        self._opening = asyncio.Lock()
+        self._store: MemoryStore | None = None
+        self._service: MemoryService | None = None
+
+    def __repr__(self) -> str:
+        return f"Memory({self._place.data_dir})"
+
+    async def remember(self, fact: Remember) -> Remembered:
+        """See `MemoryService.remember`."""
+        async with self._use() as service:
+            return await service.remember(fact)
+
+    async def forget(self, agent_id: AgentId, scope: Scope, key: str) -> VersionId | None:
+        """See `MemoryService.forget`."""
+        async with self._use() as service:
+            return await service.forget(agent_id, scope, key)
+
+    async def recall(self, query: RecallQuery) -> Recalled:
+        """See `MemoryService.recall`."""
+        async with self._use() as service:
+            return await service.recall(query)
+
+    async def recall_key(self, wanted: KeyRecall) -> Sequence[Memory]:
+        """See `MemoryService.recall_key`."""
+        async with self._use() as service:
+            return await service.recall_key(wanted)
+
+    async def get(self, visible: Visibility, memory_id: MemoryId) -> Memory | None:
+        """See `MemoryService.get`."""
+        async with self._use() as service:
+            return await service.get(visible, memory_id)
+
+    async def history(self, visible: Visibility, key: str) -> Sequence[Memory]:
+        """See `MemoryService.history`."""
+        async with self._use() as service:
+            return await service.history(visible, key)
+
+    async def page(
+        self, visible: Visibility, wanted: MemoryFilter, order: MemoryOrder, limit: int, offset: int
+    ) -> Sequence[Memory]:
+        """See `MemoryService.page`."""
+        async with self._use() as service:
+            return await service.page(visible, wanted, order, limit, offset)
+
+    async def counts(self) -> MemoryCounts:
+        """See `MemoryService.counts`."""
+        async with self._use() as service:
+            return await service.counts()
+
+    async def reindex(self, kind: IndexKind) -> int:
+        """See `MemoryService.reindex`."""
+        async with self._use() as service:
+            return await service.reindex(kind)
+
+    async def differences(self, repair: bool) -> Sequence[Difference]:
+        """See `MemoryService.differences`."""
+        async with self._use() as service:
+            return await service.differences(repair=repair)
+
+    async def problems(self) -> dict[IndexKind, str]:
+        """See `MemoryService.problems`."""
+        async with self._use() as service:
+            return service.problems()
+
+    async def pid(self) -> int:
+        """This process."""
+        return os.getpid()
+
+    @asynccontextmanager
+    async def _use(self) -> AsyncIterator[MemoryService]:
+        async with self._opening:
+            if self._service is None:
+                await self._open()
+            service = self._service
+            assert service is not None
+        try:
+            yield service
+        except StorageError as error:
+            if not isinstance(error, IndexUnavailableError):
+                await self._close(service)  # the database may have closed itself
+            raise
+
+    async def _open(self) -> None:
+        from ..jobs.embedded_decisions import EmbeddedDecisions
+        from ..jobs.memory_service import MemoryService
+        from .embedding_client import RemoteEmbedder
+        from .index_client import RemoteIndex
+
+        self._store = await asyncio.to_thread(self._open_store)
+        self._service = MemoryService(
+            self._store,
+            RemoteIndex(self._place, "vector", "memory"),
+            RemoteIndex(self._place, "keyword", "memory"),
+            RemoteEmbedder(self._place),
+            EmbeddedDecisions(),
+            SystemClock(),
+            self._place.settings,
+        )
+        self._service.start()
+
+    def _open_store(self) -> MemoryStore:
+        from ..storage.memory_store import MemoryStore  # a driver loads this class too, and opens no database
+
+        limit = time.monotonic() + self._place.settings.conversations.lock_wait_s
+        while True:
+            try:
+                return MemoryStore.open(memory_path(self._place.data_dir), self._place.settings.memory)
+            except FileInUseError:
+                if time.monotonic() >= limit:
+                    raise
+                time.sleep(LOCK_POLL_S)
+
+    async def _close(self, service: MemoryService) -> None:
+        async with self._opening:
+            if self._service is not service:
+                return
+            store, self._service, self._store = self._store, None, None
+            try:
+                await service.stop()
+            except StorageError as error:
+                logger.warning("the file of memories is opened anew: %s", error)
+            if store is not None:
+                await asyncio.to_thread(store.close)
