@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ...storage.errors import PerdureError
-from . import commands
+from . import commands, memory_commands
 from .options import DataDir
 
 app = typer.Typer(
@@ -75,5 +75,18 @@ _COMMANDS: Mapping[str, Callable[..., None]] = {
     "down": commands.down,
     "status": commands.status,
 }
+memories_app = typer.Typer(
+    name="memories", help="Look at what agents remember.", no_args_is_help=True, rich_markup_mode=None
+)
+_MEMORY_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "list": memory_commands.list_,
+    "search": memory_commands.search,
+    "history": memory_commands.history,
+    "forget": memory_commands.forget,
+}
+for _name, _command in _MEMORY_COMMANDS.items():
+    memories_app.command(_name)(_command)
+app.add_typer(memories_app)
+app.command("reindex")(memory_commands.reindex)
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)

@@ -21,6 +21,8 @@ from ...storage.liveness import is_running
 from ...storage.records import Reply, StoredMessage
 from ..client.conversation import ConversationHandle
 from ..client.runtime import Runtime, connect
+from .demo_memory import CORRECTED, FIRST, SECOND, TOLD, MemoryStory
+from .demo_memory import QUESTION as QUESTION_OF_MEMORY
 from .demo_tools import ANSWER, CALLS, NOTES, REQUEST, effects, trip_script, trip_tools
 
 WAIT_S = 60.0
@@ -84,6 +86,7 @@ class _Demo:
             talk = self._talk(runtime)
             trip, reply = self._trip(runtime)
             self._repeat(trip, reply)
+            self._remember(runtime)
             return _Kept(
                 talk=list(talk.history()),
                 trip=list(trip.history()),
@@ -118,6 +121,8 @@ class _Demo:
             again = trip.send(REQUEST, turn_id=self._turn_id, timeout_s=WAIT_S)
             narrator.claim("the repeated turn still gives the stored reply", again == before.reply, repr(again))
             self._claim_effects("and still no tool has run again")
+            answer = MemoryStory(runtime, self.run, WAIT_S).ask("later")
+            narrator.claim("it still knows where Ana lives", SECOND in answer and FIRST not in answer, repr(answer))
 
     def farewell(self, took_s: float) -> None:
         """Where the files are, and what to do next."""
@@ -191,6 +196,26 @@ class _Demo:
         narrator.claim("it is the stored reply", again == reply, repr(again))
         self._claim_effects("and no tool ran")
 
+    def _remember(self, runtime: Runtime) -> None:
+        narrator = self.narrator
+        narrator.step("Remember beyond a conversation")
+        narrator.say(
+            "The model that is told is a SCRIPT, which calls the tool `remember`; the one that is asked is the"
+        )
+        narrator.say("embedded one, each time in a new conversation. Memory, its indexes and the search are real.")
+        story = MemoryStory(runtime, self.run, WAIT_S)
+        for tell, ask, text, known in (("monday", "tuesday", TOLD, FIRST), ("friday", "sunday", CORRECTED, SECOND)):
+            narrator.exchange("Ana", text)
+            narrator.exchange("agent", story.tell(tell, text))
+            answer = story.ask(ask)
+            narrator.exchange("Ana", QUESTION_OF_MEMORY)
+            narrator.exchange("agent", answer)
+            narrator.claim("another conversation knows it", known in answer, repr(answer))
+        found = story.found()
+        narrator.claim("what was replaced is found no more", SECOND in found and FIRST not in found, f"{found}")
+        history = story.history()
+        narrator.claim("and its history is kept", history == [FIRST, SECOND], f"{history}")
+
     def _claim_effects(self, claim: str) -> None:
         ran = effects(self._log)
         self.narrator.claim(f"{claim}: {', '.join(ran)}", ran == ["search_flights", "hold_seat"], f"{ran}")
@@ -248,7 +273,7 @@ class _Narrator:
             self._console.print(Text("   ").append_text(text))
 
 
-def _wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+def _wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
     limit = time.monotonic() + timeout_s
     while not condition() and time.monotonic() < limit:
         time.sleep(0.05)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...jobs.outbox import load_consumers
 from ...storage.errors import PerdureError, SettingsError, SettingsMismatchError
-from ...storage.layout import directory_path
+from ...storage.layout import directory_path, memory_path
 from ...storage.settings import Settings
 from ...storage.settings_sources import read_settings, settings_as_mapping
 from ..attachment import settings_in_force
@@ -23,10 +23,11 @@ from .directory_checks import check_directory
 from .findings import Finding, ok, problem, warning
 from .host_commands import changed_settings
 from .known import chosen_dir
+from .memory_checks import check_embedded_model, check_memory
 from .output import Output, amount, moment, one_line
 
 OLDEST_PYTHON = (3, 11)
-NEEDED = ("ray", "duckdb", "litellm")
+NEEDED = ("ray", "duckdb", "lancedb", "litellm", "onnxruntime")
 LITTLE_MIB = 1024
 NO_MIB = 100
 """Free on the disk: with less, the next writes fail."""
@@ -59,6 +60,7 @@ def _print(finding: Finding, output: Output) -> None:
 
 def _findings(path: Path) -> Iterator[Finding]:
     yield from _versions()
+    yield check_embedded_model()
     yield from _folder(path)
     run_dir = path / "run"
     host = find_host(run_dir)
@@ -79,6 +81,8 @@ def _findings(path: Path) -> Iterator[Finding]:
     yield from _consumers(settings)
     if directory_path(path).exists():
         yield from check_directory(path, settings, is_served=host is not None)
+    if memory_path(path).exists():
+        yield from check_memory(path, is_served=host is not None)
 
 
 def _versions() -> Iterator[Finding]:
