@@ -41,6 +41,7 @@ format: $(INSTALLED) ## Format the code
 bench: $(INSTALLED) ## Run the benchmarks
 	$(BIN)/python -m tests.benchmarks.turn
 	$(BIN)/python -m tests.benchmarks.conversations
+	$(BIN)/python -m tests.benchmarks.memory
 
 lock: $(BIN)/uv ## Write requirements.lock anew; ARGS=--upgrade takes newer versions
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
