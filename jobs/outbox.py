@@ -7,6 +7,7 @@ message is known by its conversation and its id, so a consumer that gets one twi
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -21,6 +22,8 @@ FIRST_PAUSE_S = 0.2
 MAX_ERROR_CHARS = 500
 RETRYABLE = (ConnectionError, TimeoutError)
 """Beside our own errors that say so: the consumer cannot be reached, which says nothing about the message."""
+
+logger = logging.getLogger(__name__)
 
 Progress = Literal["drained", "delivered", "postponed"]
 
@@ -109,7 +112,8 @@ class Delivery:
         try:
             with self._handing_over:
                 self._consumer.deliver(self._conversation, [message])
-        except Exception:  # noqa: BLE001  a user's consumer may raise anything
+        except Exception as error:  # noqa: BLE001  a user's consumer may raise anything
+            logger.warning("consumer %s could not take message %s: %s", self.kind, message.message_id, _told(error))
             return False
         return True
 

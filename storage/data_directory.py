@@ -19,14 +19,16 @@ class DataDirectory:
 
     @classmethod
     def prepare(cls, path: Path) -> DataDirectory:
-        """Make the directory if need be, and see that it can be written.
+        """Make the directory if need be, for its owner only, and see that it can be written.
 
         Raises:
             DataDirectoryError: It cannot; the message says why.
         """
         path = path.expanduser().absolute()
         try:
-            (path / "run").mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)  # one that is there keeps the mode that somebody chose
+            (path / "run").mkdir(exist_ok=True)
             probe = path / "run" / f".probe.{os.getpid()}"
             probe.write_bytes(b"\0")
             probe.unlink()
