@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..storage.memory_keys import VectorId
 from ..storage.memory_records import KeyMatch, Memory, Touch
 from ..storage.settings import RecallSettings
+from ..storage.touches import Touches
 from .recalled import CHANNELS, Channel, ChannelRank, Recalled, RecallHit
 
 DAY_S = 86_400.0
@@ -127,23 +128,22 @@ def most_used(
 
     Of equal ones the one stored last comes first.
     """
-    if count <= 0 or not touches:
+    if count <= 0 or not len(touches):
         return []
-    scores = relevances(touches, at, settings)
-    kth = max(0, len(touches) - count - len(excluded))
+    columns = Touches.of(touches)
+    scores = relevances(columns, at, settings)
+    kth = max(0, len(columns) - count - len(excluded))
     candidates = np.flatnonzero(scores >= np.partition(scores, kth)[kth])
-    scored = ((touches[place].row_id, float(scores[place])) for place in candidates.tolist())
+    scored = zip(columns.rows[candidates].tolist(), scores[candidates].tolist(), strict=True)
     best = sorted((each for each in scored if each[0] not in excluded), key=lambda each: (-each[1], -each[0]))
     return best[:count]
 
 
-def relevances(touches: Sequence[Touch], at: datetime, settings: RecallSettings) -> NDArray[np.float64]:
-    """How much each memory is used: how lately, and how often. Whole arrays: it is asked of every memory there is."""
-    touched_s = np.fromiter((touch.touched_s for touch in touches), np.float64, len(touches))
-    counts = np.fromiter((touch.access_count for touch in touches), np.float64, len(touches))
-    days = np.maximum(0.0, at.timestamp() - touched_s) / DAY_S
+def relevances(touches: Touches, at: datetime, settings: RecallSettings) -> NDArray[np.float64]:
+    """How much each memory is used: how lately, and how often."""
+    days = np.maximum(0.0, at.timestamp() - touches.touched_s) / DAY_S
     recency = settings.recency_weight * np.exp(-days / settings.recency_days)
-    scores: NDArray[np.float64] = recency + settings.frequency_weight * np.log1p(counts)
+    scores: NDArray[np.float64] = recency + settings.frequency_weight * np.log1p(touches.counts)
     return scores
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from .memory_input import stored_key
-from .memory_keys import AGENT_WIDE, Scope, VectorId, Visibility, key_segments, parse_vector_id
-from .memory_records import KeyMatch, Memory, MemoryId, Touch
+from .memory_keys import AGENT_WIDE, Scope, VectorId, Visibility, key_segments
+from .memory_records import KeyMatch, Memory, MemoryId
+from .touches import TouchColumns, Touches
 
 ROW_BYTES = 2200
 """What a memory takes beside its texts: measured, with its places in all the shapes."""
@@ -22,6 +23,7 @@ class ActiveMemories:
         self._memories: dict[int, Memory] = {}
         self._scopes: dict[Scope, _ScopeMemories] = {}
         self._row_of: dict[MemoryId, int] = {}
+        self._row_of_vector: dict[VectorId, int] = {}
         self._with_segment: dict[str, set[int]] = {}
 
     def put(self, memory: Memory) -> None:
@@ -31,7 +33,8 @@ class ActiveMemories:
             self._remove(before)
         elif memory.is_active:
             self._memories[memory.row_id] = memory
-            self._scope(memory.scope).touches[memory.row_id] = _touch(memory)
+            touched_at = memory.accessed_at or memory.created_at
+            self._scope(memory.scope).touches.put(memory.row_id, touched_at.timestamp(), memory.access_count)
             if before is None:
                 self._add(memory)
 
@@ -52,14 +55,9 @@ class ActiveMemories:
         """As `MemoryReader.by_vector_ids`."""
         found = {}
         for vector_id in vector_ids:
-            parsed = parse_vector_id(vector_id)
-            if parsed is None:
-                continue
-            agent_id, scope, key = parsed
-            if agent_id != visible.agent_id or not visible.includes(scope) or scope not in self._scopes:
-                continue
-            if (row := self._scopes[scope].row_of.get(key)) is not None:
-                found[vector_id] = self._memories[row]
+            row = self._row_of_vector.get(vector_id)
+            if row is not None and visible.includes((memory := self._memories[row]).scope):
+                found[vector_id] = memory
         return found
 
     def by_rows(self, visible: Visibility, row_ids: Iterable[int]) -> dict[int, Memory]:
@@ -83,9 +81,9 @@ class ActiveMemories:
             for segments, _, row in heapq.nsmallest(limit, matching)
         ]
 
-    def touches(self, visible: Visibility) -> Sequence[Touch]:
+    def touches(self, visible: Visibility) -> Touches:
         """As `MemoryReader.touches`."""
-        return [touch for scope in self._visible(visible) for touch in scope.touches.values()]
+        return Touches.joined([scope.touches.view() for scope in self._visible(visible)])
 
     def _visible(self, visible: Visibility) -> Iterable[_ScopeMemories]:
         if visible.scopes is None:
@@ -102,14 +100,16 @@ class ActiveMemories:
         self.bytes += memory_bytes(memory)
         self._scope(memory.scope).row_of[memory.key] = memory.row_id
         self._row_of[memory.memory_id] = memory.row_id
+        self._row_of_vector[memory.vector_id] = memory.row_id
         for segment in key_segments(memory.key):
             self._with_segment.setdefault(segment, set()).add(memory.row_id)
 
     def _remove(self, memory: Memory) -> None:
         self.bytes -= memory_bytes(memory)
         scope = self._scope(memory.scope)
-        del scope.touches[memory.row_id], scope.row_of[memory.key], self._row_of[memory.memory_id]
-        if not scope.touches and memory.scope != AGENT_WIDE:
+        scope.touches.remove(memory.row_id)
+        del scope.row_of[memory.key], self._row_of[memory.memory_id], self._row_of_vector[memory.vector_id]
+        if not len(scope.touches) and memory.scope != AGENT_WIDE:
             del self._scopes[memory.scope]
         for segment in key_segments(memory.key):
             rows = self._with_segment[segment]
@@ -123,18 +123,10 @@ class _ScopeMemories:
 
     def __init__(self) -> None:
         self.row_of: dict[str, int] = {}
-        self.touches: dict[int, Touch] = {}
+        self.touches = TouchColumns()
 
 
 def memory_bytes(memory: Memory) -> int:
     """What a memory takes, by estimate."""
     texts = (memory.key, memory.value, memory.metadata)
     return ROW_BYTES + sum(len(text) if text.isascii() else len(text.encode("utf-8")) for text in texts)
-
-
-def _touch(memory: Memory) -> Touch:
-    return Touch(
-        row_id=memory.row_id,
-        touched_s=(memory.accessed_at or memory.created_at).timestamp(),
-        access_count=memory.access_count,
-    )

@@ -12,8 +12,9 @@ from .active_memories import ROW_BYTES, ActiveMemories, memory_bytes
 from .database import Database
 from .memory_keys import AgentId, VectorId, Visibility
 from .memory_reader import MemoryReader
-from .memory_records import KeyMatch, Memory, MemoryId, Touch
+from .memory_records import KeyMatch, Memory, MemoryId
 from .memory_rows import select_memories
+from .touches import Touches
 
 Answer = TypeVar("Answer")
 
@@ -63,7 +64,7 @@ class HotMemories:
         """As `MemoryReader.exact_key`."""
         return self._ask(visible.agent_id, lambda memories: memories.exact_key(visible, tokens, limit))
 
-    def touches(self, visible: Visibility) -> Sequence[Touch]:
+    def touches(self, visible: Visibility) -> Touches:
         """As `MemoryReader.touches`."""
         return self._ask(visible.agent_id, lambda memories: memories.touches(visible))
 

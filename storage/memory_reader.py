@@ -13,6 +13,7 @@ from .memory_keys import AGENT_WIDE, VectorId, Visibility, matching_segments, pa
 from .memory_records import KeyMatch, Memory, MemoryFilter, MemoryId, MemoryOrder, Touch, VersionId
 from .memory_rows import select_memories
 from .text import clean_text
+from .touches import Touches
 
 _VISIBLE = "agent_id = ? AND (?::BOOLEAN OR (contact_id IS NULL AND ?) OR list_contains(?::VARCHAR[], contact_id))"
 _FILTERED = (
@@ -85,16 +86,16 @@ class MemoryReader:
         found = self.by_rows(visible, [-row for _, _, row in best]) if best else {}
         return [KeyMatch(memory=found[-row], segments=-segments) for segments, _, row in best if -row in found]
 
-    def touches(self, visible: Visibility) -> Sequence[Touch]:
+    def touches(self, visible: Visibility) -> Touches:
         """How lately and how often each active memory was used, in no order."""
-        return [
+        return Touches.of(
             Touch(row_id=cast(int, row_id), touched_s=cast(float, touched_s), access_count=cast(int, count))
             for row_id, touched_s, count in self._query(
                 "SELECT row_id, epoch(coalesce(accessed_at, created_at)), access_count FROM agent_state",
                 visible,
                 "AND superseded_at IS NULL",
             )
-        ]
+        )
 
     def history(self, visible: Visibility, key: str) -> list[Memory]:
         """Every version that was stored under a key, superseded ones too, in the order in which they were stored."""

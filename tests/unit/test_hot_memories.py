@@ -48,7 +48,7 @@ def test_an_agent_is_read_in_when_it_is_first_asked_for_and_then_follows_every_w
     assert one < hot.held_bytes < 3 * one
     for key in ("color", "food"):
         store.forget(agent_id=AGENT, scope=a_write(1).scope, key=key, at=at(9))
-    assert (hot.touches(EVERYTHING), hot.held_bytes) == ([], 0)
+    assert (list(hot.touches(EVERYTHING)), hot.held_bytes) == ([], 0)
 
 
 def test_beyond_the_limit_the_agents_longest_unused_go_and_come_again(store: MemoryStore) -> None:
