@@ -32,6 +32,13 @@ PRINTED: dict[str, list[str]] = {
         "side by side: {'It is mostly the moon.'}",
         "events: tool_started tool_finished text finished",
     ],
+    "remembering.py": [
+        'I remember: "Ana lives in Lisbon"',
+        "replaced: 1",
+        "found now: ['Ana moved to Porto']",
+        "known once: ['Ana lives in Lisbon']",
+        "Bob's: []",
+    ],
     "testing_an_agent.py": ["both tests passed"],
 }
 MODULES = {"flight_tools.py"}
