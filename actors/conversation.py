@@ -41,7 +41,8 @@ from .tool_tasks import ToolTasks
 from .turn_watch import TurnWatch, WatchedChat, WatchedTools
 
 if TYPE_CHECKING:
-    from ..storage.conversation_store import ConversationReader, ConversationStore
+    from ..storage.conversation_reader import ConversationReader
+    from ..storage.conversation_store import ConversationStore
 
 EXIT_S = 10.0
 """For Ray to end the process in order; it takes half a second."""

@@ -25,7 +25,8 @@ from .tally import Tally
 from .task_errors import cause_of
 
 if TYPE_CHECKING:
-    from ..storage.conversation_store import ConversationReader, ConversationStore
+    from ..storage.conversation_reader import ConversationReader
+    from ..storage.conversation_store import ConversationStore
 
 AFTER_ERROR_S = 1.0
 BUSY_AT_MOST_S = 60.0

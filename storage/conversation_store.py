@@ -9,19 +9,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast
 
-from .database import Database, Transaction, from_stored, to_stored
-from .errors import ContactMismatchError, FencedError, FileCorruptError
+from .conversation_identity import identified
+from .conversation_reader import ConversationReader
+from .database import Database, Transaction
+from .errors import FencedError
 from .fault_points import fault_point
 from .fence import Fence
-from .message_log import MessageLog, MessageReader
+from .message_log import MessageLog
 from .outbox_log import OutboxReader, remove_parked, write_cursor, write_parked
 from .outbox_records import OutboxCursor, ParkedMessage
 from .overlay_log import read_overlays, write_overlay
 from .records import (
-    AgentName,
     Checkpoint,
-    ContactId,
-    ConversationId,
     ConversationIdentity,
     Message,
     Overlay,
@@ -37,48 +36,10 @@ from .records import (
     WorkingState,
 )
 from .replay import replayable
-from .turn_log import TurnLog, TurnReader, checkpoint_key, opened_turn
+from .turn_log import TurnLog, opened_turn
 
 TIDY_AT_MOST = 256 * 1024
 """Bytes of write-ahead log; it is read at about 2 MB a second when a file is opened after a crash."""
-
-
-class ConversationReader:
-    """Reads a conversation through a cursor of its own: for another thread than the writer's."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.messages = MessageReader(database)
-        self.turns = TurnReader(database)
-        self.outbox = OutboxReader(database)
-
-    def overlays(self) -> Sequence[Overlay]:
-        """The overlays, oldest range first."""
-        return read_overlays(self.database)
-
-    def working_state(self) -> WorkingState:
-        """Notes and ongoing task."""
-        notes, task, changes = self.database.query("SELECT notes, ongoing_task, recent_changes FROM conversation")[0]
-        return WorkingState(
-            notes=cast(str, notes),
-            ongoing_task=cast("str | None", task),
-            recent_changes=tuple(json.loads(cast(str, changes))),
-        )
-
-    def open_turns(self) -> Sequence[tuple[Turn, datetime, int]]:
-        """Turns that have not ended, oldest first: each with its last touch and its number of tool rounds."""
-        steps = {
-            cast(str, key): (from_stored(cast(datetime, touched_at)), cast(int, rounds))
-            for key, touched_at, rounds in self.database.query(
-                "SELECT checkpoint_key, max(recorded_at), count(*) FILTER (kind = 'calls')"
-                " FROM turn_checkpoints GROUP BY checkpoint_key ORDER BY checkpoint_key"
-            )
-        }
-        return [
-            (turn, max(turn.attempted_at, touched_at), rounds)
-            for turn in self.turns.open_turns()
-            for touched_at, rounds in [steps.get(checkpoint_key(turn.turn_id), (turn.opened_at, 0))]
-        ]
 
 
 class ConversationStore:
@@ -121,7 +82,7 @@ class ConversationStore:
         """
         database = Database.open(path, "conversation", memory_limit_mib)
         try:
-            store = cls(database, _identified(database, identity, created_at))
+            store = cls(database, identified(database, identity, created_at))
             if epoch is not None:
                 database.fence = Fence(path, epoch)
                 database.fence.claim()
@@ -428,30 +389,3 @@ class ConversationStore:
             "UPDATE conversation SET notes = ?, ongoing_task = ?, recent_changes = ?",
             [state.notes, state.ongoing_task, json.dumps(state.recent_changes)],
         )
-
-
-def _identified(database: Database, identity: ConversationIdentity, created_at: datetime) -> ConversationIdentity:
-    rows = database.query("SELECT agent, conversation_id, contact FROM conversation")
-    if not rows:
-        with database.transaction() as transaction:
-            transaction.execute(
-                "INSERT INTO conversation (agent, conversation_id, contact, created_at, notes,"
-                " recent_changes, epoch) VALUES (?, ?, ?, ?, '', '[]', 0)",
-                [identity.agent, identity.conversation_id, identity.contact, to_stored(created_at)],
-            )
-        return identity
-    agent, conversation_id, contact = rows[0]
-    stored = ConversationIdentity(
-        agent=AgentName(cast(str, agent)),
-        conversation_id=ConversationId(cast(str, conversation_id)),
-        contact=cast("ContactId | None", contact),
-    )
-    if (stored.agent, stored.conversation_id) != (identity.agent, identity.conversation_id):
-        raise FileCorruptError(
-            str(database.path),
-            f"holds conversation {stored.conversation_id!r} of agent {stored.agent!r}, not"
-            f" {identity.conversation_id!r} of {identity.agent!r}; put it back under its own name",
-        )
-    if identity.contact is not None and identity.contact != stored.contact:
-        raise ContactMismatchError(stored.conversation_id, stored.contact, identity.contact)
-    return stored
