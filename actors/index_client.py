@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar, cast
 
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
 from ..jobs.index_access import SearchAnswer
 from ..storage.errors import IndexUnavailableError
-from ..storage.index_records import IndexRow, RowType, SourceId
+from ..storage.index_records import IndexRow, RowType, SourceId, TextRow
 from ..storage.index_scope import IndexScope
 from ..storage.memory_index_records import IndexKind
 from .placement import RuntimePlace, index_actor
@@ -63,3 +63,14 @@ class RemoteIndex(Generic[Row, Query]):
                 if is_again:
                     raise IndexUnavailableError(f"the {self._kind} index", "its process has died") from error
         raise AssertionError("the second try returns or raises")
+
+
+class RemoteTextIndex(RemoteIndex[TextRow, str]):
+    """A `TextAccess` whose calls cross to another process."""
+
+    def __init__(self, place: RuntimePlace, row_type: RowType) -> None:
+        super().__init__(place, "keyword", row_type)
+
+    async def payloads(self, sources: Sequence[SourceId]) -> Mapping[SourceId, str]:
+        """See `TextAccess`."""
+        return cast("Mapping[SourceId, str]", await self._call("payloads", sources))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..jobs.index_access import SearchAnswer
-from ..jobs.local_index import Index, LocalIndex
+from ..jobs.local_index import LocalTextIndex, TextIndex
 from ..storage.index_records import RowType, SourceId, TextRow
 from ..storage.index_scope import IndexScope
 from ..storage.layout import index_path
@@ -21,7 +21,7 @@ class KeywordIndexProcess:
 
     def __init__(self, place: RuntimePlace) -> None:
         self._place = place
-        self._indexes: dict[RowType, LocalIndex[TextRow, str]] = {
+        self._indexes: dict[RowType, LocalTextIndex] = {
             "memory": self._index("memory"),
             "message": self._index("message"),
         }
@@ -41,6 +41,10 @@ class KeywordIndexProcess:
         """The sources of a scope that have the query's words."""
         return await self._indexes[row_type].search(query, scope, limit)
 
+    async def payloads(self, row_type: RowType, sources: Sequence[SourceId]) -> Mapping[SourceId, str]:
+        """What is kept beside the texts of these sources."""
+        return await self._indexes[row_type].payloads(sources)
+
     async def sources(self, row_type: RowType) -> Sequence[tuple[SourceId, int]]:
         """(id, revision) of all that is in."""
         return await self._indexes[row_type].sources()
@@ -53,17 +57,17 @@ class KeywordIndexProcess:
         """This process."""
         return os.getpid()
 
-    def _index(self, row_type: RowType) -> LocalIndex[TextRow, str]:
+    def _index(self, row_type: RowType) -> LocalTextIndex:
         folder, settings = index_path(self._place.data_dir), self._place.settings.index
 
-        def open_index() -> Index[TextRow, str]:
+        def open_index() -> TextIndex:
             from ..storage.keyword_index import KeywordIndex  # a driver loads this class too, and opens no table
 
             return KeywordIndex.open(folder, row_type, settings, may_create=True)
 
-        def rebuild() -> Index[TextRow, str]:
+        def rebuild() -> TextIndex:
             from ..storage.keyword_index import KeywordIndex
 
             return KeywordIndex.rebuild(folder, row_type, settings)
 
-        return LocalIndex(open_index, rebuild)
+        return LocalTextIndex(open_index, rebuild)

@@ -1,4 +1,4 @@
-"""The memory process: the owner of all memories, in front of the indexes that find them."""
+"""The memory process: the owner of all memories, in front of the indexes that find them, and messages."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from .placement import RuntimePlace
 if TYPE_CHECKING:
     from ..jobs.memory_requests import Difference, KeyRecall, RecallQuery, Remember, Remembered
     from ..jobs.memory_service import MemoryService
+    from ..jobs.message_index import MessageIndexer
+    from ..jobs.message_query import MessageQuery
     from ..jobs.recalled import Recalled
+    from ..jobs.recalled_messages import RecalledMessages
     from ..storage.memory_index_records import IndexKind, MemoryCounts
     from ..storage.memory_keys import AgentId, Scope, Visibility
     from ..storage.memory_records import Memory, MemoryFilter, MemoryId, MemoryOrder, VersionId
     from ..storage.memory_store import MemoryStore
+    from ..storage.records import ConversationIdentity, StoredMessage
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +44,7 @@ class MemoryProcess:
         self._opening = asyncio.Lock()
         self._store: MemoryStore | None = None
         self._service: MemoryService | None = None
+        self._indexer: MessageIndexer | None = None
 
     def __repr__(self) -> str:
         return f"Memory({self._place.data_dir})"
@@ -101,9 +106,37 @@ class MemoryProcess:
         async with self._use() as service:
             return service.problems()
 
+    async def index_messages(
+        self,
+        conversation: ConversationIdentity,
+        messages: Sequence[StoredMessage],
+        before: Sequence[StoredMessage],
+    ) -> None:
+        """See `MessageIndexer.index`. Like the next, it needs the indexes and not the file of memories."""
+        await self._messages.index(conversation, messages, before)
+
+    async def recall_messages(self, query: MessageQuery) -> RecalledMessages:
+        """See `MessageIndexer.search`."""
+        return await self._messages.search(query)
+
     async def pid(self) -> int:
         """This process."""
         return os.getpid()
+
+    @property
+    def _messages(self) -> MessageIndexer:
+        if self._indexer is None:
+            from ..jobs.message_index import MessageIndexer
+            from .embedding_client import RemoteEmbedder
+            from .index_client import RemoteIndex, RemoteTextIndex
+
+            self._indexer = MessageIndexer(
+                RemoteIndex(self._place, "vector", "message"),
+                RemoteTextIndex(self._place, "message"),
+                RemoteEmbedder(self._place),
+                self._place.settings.recall,
+            )
+        return self._indexer
 
     @asynccontextmanager
     async def _use(self) -> AsyncIterator[MemoryService]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from ..jobs.memory_requests import KeyRecall, RecallQuery, Remember, Remembered
+from ..jobs.message_query import MessageQuery
 from ..jobs.recalled import Recalled
+from ..jobs.recalled_messages import RecalledMessages
 from ..storage.memory_keys import AgentId, Scope
 from ..storage.memory_records import Memory, VersionId
 from .placement import RuntimePlace, memory_actor
@@ -37,3 +39,7 @@ class MemoryClient:
     def recall_key(self, wanted: KeyRecall) -> Sequence[Memory]:
         """See `TurnMemory`."""
         return cast("Sequence[Memory]", self._memory.call("recall_key", wanted))
+
+    def recall_messages(self, query: MessageQuery) -> RecalledMessages:
+        """See `TurnMemory`."""
+        return cast(RecalledMessages, self._memory.call("recall_messages", query))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -57,6 +57,14 @@ class IndexAccess(Protocol[Row_contra, Query_contra]):
 
 VectorAccess = IndexAccess[VectorRow, NDArray[np.float32]]
 KeywordAccess = IndexAccess[TextRow, str]
+
+
+class TextAccess(KeywordAccess, Protocol):
+    """The way to a keyword index that keeps something beside its texts."""
+
+    async def payloads(self, sources: Sequence[SourceId]) -> Mapping[SourceId, str]:
+        """What is kept beside the texts of these sources, as far as they are in."""
+        ...
 
 
 class EmbeddingAccess(Protocol):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 from uuid import uuid4
 
 from ..storage.errors import PerdureError
-from ..storage.index_records import IndexHit, IndexRow, SourceId
+from ..storage.index_records import IndexHit, IndexRow, SourceId, TextRow
 from ..storage.index_scope import IndexScope
 from .index_access import SearchAnswer
 
@@ -39,6 +39,12 @@ class Index(Protocol[Row_contra, Query_contra]):
     def tidy(self) -> None: ...
     @property
     def is_untidy(self) -> bool: ...
+
+
+class TextIndex(Index[TextRow, str], Protocol):
+    """A keyword index."""
+
+    def payloads(self, sources: Sequence[SourceId]) -> Mapping[SourceId, str]: ...
 
 
 class LocalIndex(Generic[Row, Query]):
@@ -121,3 +127,14 @@ class LocalIndex(Generic[Row, Query]):
 
     async def _on(self, threads: ThreadPoolExecutor, body: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(threads, body)
+
+
+class LocalTextIndex(LocalIndex[TextRow, str]):
+    """A `TextAccess` on this process's threads."""
+
+    def __init__(self, open_index: Callable[[], TextIndex], rebuild: Callable[[], TextIndex]) -> None:
+        super().__init__(open_index, rebuild)
+
+    async def payloads(self, sources: Sequence[SourceId]) -> Mapping[SourceId, str]:
+        """See `TextAccess`."""
+        return await self._on(self._searchers, lambda: cast(TextIndex, self._opened()).payloads(sources))

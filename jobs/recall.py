@@ -62,11 +62,7 @@ def fuse(found: Mapping[Channel, Sequence[Found]], settings: RecallSettings) -> 
 
     Of equal scores the surer memory comes first, then the one that was said last.
     """
-    weights: Mapping[Channel, float] = {
-        "vector": settings.vector_weight,
-        "keyword": settings.keyword_weight,
-        "exact_key": settings.exact_key_weight,
-    }
+    weights = channel_weights(settings)
     memories: dict[int, Memory] = {}
     ranks: dict[int, list[ChannelRank]] = {}
     for channel in CHANNELS:
@@ -81,12 +77,26 @@ def fuse(found: Mapping[Channel, Sequence[Found]], settings: RecallSettings) -> 
     hits = [
         RecallHit(
             memory=memories[row],
-            score=math.fsum(weights[place.channel] / (settings.rank_constant + place.rank) for place in places),
+            score=fused_score(places, weights, settings.rank_constant),
             ranks=tuple(places),
         )
         for row, places in ranks.items()
     ]
     return sorted(hits, key=lambda hit: (-hit.score, *_surest_first(hit.memory)))
+
+
+def channel_weights(settings: RecallSettings) -> Mapping[Channel, float]:
+    """What each channel counts in a fusion."""
+    return {
+        "vector": settings.vector_weight,
+        "keyword": settings.keyword_weight,
+        "exact_key": settings.exact_key_weight,
+    }
+
+
+def fused_score(places: Iterable[ChannelRank], weights: Mapping[Channel, float], rank_constant: int) -> float:
+    """What the places that channels gave to one hit count together."""
+    return math.fsum(weights[place.channel] / (rank_constant + place.rank) for place in places)
 
 
 def rank(found: Sequence[Found], like_relevance: float) -> list[Found]:

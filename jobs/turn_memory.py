@@ -11,7 +11,9 @@ from ..storage.memory_keys import AgentId, Scope, Visibility
 from ..storage.memory_records import Memory, VersionId
 from ..storage.records import ContactId
 from .memory_requests import KeyRecall, RecallQuery, Remember, Remembered
+from .message_query import MessageQuery
 from .recalled import Recalled
+from .recalled_messages import RecalledMessages
 
 MAX_QUERY_CHARS = 2000
 """Of a message, for what it reminds of: its beginning."""
@@ -40,6 +42,10 @@ class TurnMemory(Protocol):
 
     def recall_key(self, wanted: KeyRecall) -> Sequence[Memory]:
         """See `MemoryService.recall_key`."""
+        ...
+
+    def recall_messages(self, query: MessageQuery) -> RecalledMessages:
+        """See `MessageIndexer.search`."""
         ...
 
 

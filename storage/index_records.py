@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .records import AgentName, ContactId, ConversationId
 
 SourceId = NewType("SourceId", str)
-"""What is indexed: a memory's vector id (`mem:…`) or a message's id."""
+"""What is indexed: a memory's vector id (`mem:…`), or a message's id with its conversation's (`msg:…`)."""
 RowType = Literal["memory", "message"]
 
 
@@ -48,6 +48,8 @@ class TextRow(IndexRow):
     """A source and its text."""
 
     text: str
+    payload: str = ""
+    """What is kept beside the text for those who find the source; it is not searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

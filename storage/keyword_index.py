@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from .index_records import IndexHit, RowType, SourceId, TextRow
-from .index_rows import columns_of, schema_with
+from .index_rows import columns_of, row_id, schema_with
 from .index_scope import IndexScope, is_any_of
 from .keyword_forms import QueryWord, forms_of, has_enough_of, query_forms, query_words, words_of
 from .lance_table import LanceTable
@@ -94,6 +94,13 @@ class KeywordIndex:
             if has_enough_of(forms, words):
                 yield source, score
 
+    def payloads(self, sources: Sequence[SourceId]) -> dict[SourceId, str]:
+        """What is kept beside the texts of these sources, as far as they are in."""
+        self._buffer.flush()
+        found = self._table.rows_of([row_id(source, 0) for source in sources], ["source", "payload"])
+        columns = (found.column(name).to_pylist() for name in ("source", "payload"))
+        return {SourceId(source): payload for source, payload in zip(*columns, strict=True)}
+
     def count(self, agent: AgentName | None = None) -> int:
         """How many sources are in, of an agent or of all."""
         return len(self.sources(agent))
@@ -120,10 +127,11 @@ class KeywordIndex:
         columns = columns_of(rows, [1] * len(rows), self._row_type)
         columns["words"] = pa.array([words_of(clean_text(row.text)) for row in rows], pa.string())
         columns["forms"] = pa.array([forms_of(clean_text(row.text)) for row in rows], pa.string())
+        columns["payload"] = pa.array([row.payload for row in rows], pa.string())
         return pa.table(columns, schema=_SCHEMA)
 
 
-_SCHEMA = schema_with(pa.field("words", pa.string()), pa.field("forms", pa.string()))
+_SCHEMA = schema_with(*(pa.field(name, pa.string()) for name in ("words", "forms", "payload")))
 
 
 def _path(folder: Path, row_type: RowType) -> Path:

@@ -68,7 +68,7 @@ def vector_id(agent_id: AgentId, scope: Scope, key: str) -> VectorId:
     segments = ["mem", agent_id, "memory", key]
     if scope.contact_id is not None:
         segments[3:3] = ["contact", scope.contact_id]
-    return VectorId(":".join(map(_escaped, segments)))
+    return VectorId(joined(segments))
 
 
 def parse_vector_id(given: VectorId) -> tuple[AgentId, Scope, str] | None:
@@ -100,6 +100,11 @@ def query_tokens(query: str) -> frozenset[str]:
 def matching_segments(key: str, tokens: Iterable[str]) -> int:
     """How many segments of a key are among the tokens."""
     return len(key_segments(key).intersection(tokens))
+
+
+def joined(segments: Iterable[str]) -> str:
+    """An id of several parts; different for different parts, whatever they contain."""
+    return ":".join(map(_escaped, segments))
 
 
 def _escaped(segment: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,12 @@ def test_a_blob_of_a_megabyte_is_taken_in_bounded_time(tmp_path):
     index.upsert([text_row("m", "tea " + "aB3x" * 250_000), text_row("한", "차 " + "가나다라마바사" * 30_000)])
     assert found(index, "tea") == ["m"]
     assert found(index, "다라") == ["한"]
+
+
+def test_what_is_kept_beside_a_text_comes_back_and_is_not_searched(tmp_path):
+    index = opened(tmp_path)
+    index.upsert([replace(text_row("m1", "a porcupine"), payload='{"said": "zebra"}'), text_row("m2", "a hedgehog")])
+    assert index.payloads([SourceId("m1"), SourceId("m2"), SourceId("m3")]) == {"m1": '{"said": "zebra"}', "m2": ""}
+    assert index.search("zebra", EVERYTHING, 5) == []
+    index.upsert([replace(text_row("m1", "a porcupine", revision=2), payload="new")])
+    assert index.payloads([SourceId("m1")]) == {"m1": "new"}
