@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +22,14 @@ from ..storage.errors import ContactMismatchError, FencedError, FileMissingError
 from ..storage.layout import conversation_path
 from ..storage.outbox_records import OutboxCursor, ParkedMessage
 from ..storage.records import ConversationIdentity, Reply, StoredMessage, TurnId, Usage, WorkingState
+from .activation import Activation
 from .activity import Activity, PassivatedError
-from .calls import AgentSnapshot, Caller, Inspection, OpenTurn
+from .calls import AgentSnapshot, Caller, Inspection
 from .cancellation import CancelFlag
 from .directory_client import DirectoryClient
 from .live_marks import LiveMark, live_folder
 from .memory_client import MemoryClient
+from .message_consumer import MessageConsumer
 from .metrics import ACTIVATIONS, ERRORS, PASSIVATIONS
 from .metrics_report import MetricsReporter
 from .models_client import PooledChat
@@ -42,28 +43,11 @@ from .turn_watch import TurnWatch, WatchedChat, WatchedTools
 
 if TYPE_CHECKING:
     from ..storage.conversation_reader import ConversationReader
-    from ..storage.conversation_store import ConversationStore
 
 EXIT_S = 10.0
 """For Ray to end the process in order; it takes half a second."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Live:
-    """The conversation while its file is open."""
-
-    store: ConversationStore
-    conversation: Conversation
-    reader: ConversationReader
-    """For the control group's threads."""
-    outbox_reader: ConversationReader
-    """For the thread that delivers the outbox."""
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self.store.close()
 
 
 class ConversationProcess:
@@ -95,7 +79,12 @@ class ConversationProcess:
         self._directory = DirectoryClient(place)
         self._opened = Opened(self._open, place.settings.conversations.lock_wait_s)
         self._outbox = OutboxWorker(
-            place.settings.outbox, self._read_outbox, CursorWriter(self._activity, self._tally), self._tally
+            place.settings.outbox,
+            self._read_outbox,
+            CursorWriter(self._activity, self._tally),
+            self._tally,
+            MessageConsumer(place, self._read_alone),
+            self._has_memory,
         )
         self._metrics = MetricsReporter(place, where.actor_name, self._tally, lambda: self._outbox.last_depths)
         # What goes wrong is raised by every call instead: a failing constructor would count as a death.
@@ -235,9 +224,11 @@ class ConversationProcess:
 
     # In the control group.
 
-    def drain_outbox(self, timeout_s: float) -> None:
-        """Wait until the outbox has been delivered as far as it can be now."""
+    def drain_outbox(self, timeout_s: float) -> Mapping[str, int]:
+        """Wait until the outbox has been delivered as far as it can be now; what is left, by consumer."""
         self._outbox.drain(timeout_s)
+        with self._reading, self._opened.use() as live:
+            return self._outbox.depths(live.reader)
 
     def cancel_running(self, _caller: Caller) -> TurnId | None:
         """Ask the running turn to end as abandoned; its id, or None when none is running."""
@@ -265,18 +256,7 @@ class ConversationProcess:
                 node_id=ray.get_runtime_context().get_node_id(),
                 started_at=self._started_at,
                 messages=live.reader.messages.count(),
-                open_turns=tuple(
-                    OpenTurn(
-                        turn_id=turn.turn_id,
-                        state=turn.state,
-                        is_running=turn.turn_id == self._cancel_flag.running,
-                        attempts=turn.attempts_begun,
-                        opened_at=turn.opened_at,
-                        touched_at=touched_at,
-                        tool_rounds=rounds,
-                    )
-                    for turn, touched_at, rounds in live.reader.open_turns()
-                ),
+                open_turns=live.open_turns(self._cancel_flag.running),
                 file=str(path),
                 file_bytes=path.stat().st_size,
                 wal_bytes=live.store.wal_bytes,
@@ -288,13 +268,13 @@ class ConversationProcess:
 
     # Around every call.
 
-    def _open(self) -> _Live:
+    def _open(self) -> Activation:
         try:
             return self._activate(after=0)
         except FencedError as error:  # the directory knew less than the file, having been put back from a copy, say
             return self._activate(after=error.newest or 0)
 
-    def _activate(self, after: int) -> _Live:
+    def _activate(self, after: int) -> Activation:
         from ..storage.conversation_store import ConversationStore  # a driver loads this class too, and opens no file
 
         place, where = self._place, self._where
@@ -328,7 +308,7 @@ class ConversationProcess:
             self._cancel_flag,
             MemoryClient(place, self._cancel_flag.check_running),
         )
-        return _Live(store=store, conversation=conversation, reader=store.reader(), outbox_reader=store.reader())
+        return Activation(store=store, conversation=conversation, reader=store.reader(), outbox_reader=store.reader())
 
     @contextmanager
     def _read_outbox(self) -> Iterator[tuple[ConversationReader, ConversationIdentity]]:
@@ -336,14 +316,24 @@ class ConversationProcess:
             yield live.outbox_reader, live.store.identity
 
     @contextmanager
-    def _read(self, caller: Caller) -> Iterator[_Live]:
+    def _read_alone(self) -> Iterator[ConversationReader]:
+        with self._opened.use() as live:
+            yield live.store.reader()
+
+    def _has_memory(self) -> bool:
+        """Has the agent, as its last caller or else the directory knows it?"""
+        agent = self._agent
+        return self._directory.has_memory(self._where) if agent is None else agent.options.memory
+
+    @contextmanager
+    def _read(self, caller: Caller) -> Iterator[Activation]:
         """For the control group: its threads share the reader, one at a time."""
         with self._counted(), self._activity.use(), self._reading, self._opened.use() as live:
             self._check_contact(caller, live)
             yield live
 
     @contextmanager
-    def _step(self, caller: Caller) -> Iterator[tuple[_Live, AgentProfile]]:
+    def _step(self, caller: Caller) -> Iterator[tuple[Activation, AgentProfile]]:
         with self._counted(), self._activity.use(), self._opened.use() as live:
             self._check_contact(caller, live)
             if self._agent is None or caller.agent.version >= self._agent.version:
@@ -362,7 +352,7 @@ class ConversationProcess:
                 self._outbox.wake()
 
     @contextmanager
-    def _turn(self, caller: Caller, turn_id: TurnId) -> Iterator[tuple[_Live, AgentProfile]]:
+    def _turn(self, caller: Caller, turn_id: TurnId) -> Iterator[tuple[Activation, AgentProfile]]:
         with self._step(caller) as stepped:
             self._cancel_flag.begin(turn_id)
             try:
@@ -386,18 +376,14 @@ class ConversationProcess:
         """Is a driver in the middle of a turn of its own?"""
         live = self._opened.current
         limit = self._clock.now() - timedelta(seconds=self._place.settings.turn.resume_after_s)
-        return live is not None and any(
-            live.store.readable_checkpoint(turn.turn_id).touched_at > limit
-            for turn in live.store.open_turns()
-            if turn.owner == "driver"
-        )
+        return live is not None and live.has_driver_turn_since(limit)
 
-    def _check_contact(self, caller: Caller, live: _Live) -> None:
+    def _check_contact(self, caller: Caller, live: Activation) -> None:
         stored = live.store.identity.contact
         if caller.contact is not None and caller.contact != stored:
             raise ContactMismatchError(self._where.conversation_id, stored, caller.contact)
 
-    def _tidy_later(self, live: _Live) -> None:
+    def _tidy_later(self, live: Activation) -> None:
         limit = self._place.settings.conversations.tidy_wal_kib * 1024
         if not self._is_tidying and live.store.needs_tidying(limit):
             self._is_tidying = True

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ..jobs.outbox import consumer_places
+from ..jobs.outbox import INDEX, consumer_kinds
 from ..storage.agent_options import AgentOptions
 from ..storage.directory_records import AgentRecord, ConversationNote, ConversationRecord, JobRun
 from ..storage.errors import SettingsError
@@ -42,7 +42,7 @@ class Directory:
         self._sweep_s = place.settings.outbox.sweep_s
         self._kinds: frozenset[str] = frozenset()
         with suppress(SettingsError):  # `connect` refuses it; a constructor never raises
-            self._kinds = frozenset(consumer_places(place.settings.outbox))
+            self._kinds = consumer_kinds(place.settings.outbox)
         self._metrics = MetricsExport(live_folder(place.data_dir), place.settings.ray.metrics_interval_s)
         self._metrics.start()
         self._data_dir = place.data_dir
@@ -72,6 +72,11 @@ class Directory:
                 at=datetime.now(UTC),
             )
             return record, options
+
+    def has_memory(self, name: AgentName) -> bool:
+        """Has an agent a long-term memory?"""
+        with self._store.use() as store:
+            return _has_memory(store, name)
 
     def agents(self) -> Sequence[AgentRecord]:
         """All agents, by name."""
@@ -124,7 +129,7 @@ class Directory:
         now = datetime.now(UTC)
         with self._store.use() as store:
             known = store.conversation(agent, conversation_id)
-            is_drained = self._kinds <= set(note.drained_kinds)
+            is_drained = self._kinds_of(store, agent) <= set(note.drained_kinds)
             pause_s = self._sweep_s * 2.0 ** min(known.sweeps if known else 0, MOST_DOUBLINGS)
             store.note_conversation(
                 agent=agent,
@@ -137,8 +142,11 @@ class Directory:
 
     def undelivered(self) -> Sequence[ConversationRecord]:
         """Conversations that may hold messages which a consumer has not had."""
+        if not self._kinds:
+            return []
         with self._store.use() as store:
-            return store.undelivered(self._kinds, datetime.now(UTC)) if self._kinds else []
+            known = store.undelivered(self._kinds, datetime.now(UTC))
+            return [record for record in known if not self._kinds_of(store, record.agent) <= set(record.drained_kinds)]
 
     def add_job_run(self, run: JobRun) -> None:
         """Note a run of a job."""
@@ -179,7 +187,16 @@ class Directory:
         """This process."""
         return os.getpid()
 
+    def _kinds_of(self, store: DirectoryStore, agent: AgentName) -> frozenset[str]:
+        """Who follows an agent's conversations: those of one without memory are not indexed."""
+        return self._kinds if _has_memory(store, agent) else self._kinds - {INDEX}
+
     def _open(self) -> DirectoryStore:
         from ..storage.directory_store import DirectoryStore  # a driver loads this class too, and opens no database
 
         return DirectoryStore.open(self._path)
+
+
+def _has_memory(store: DirectoryStore, name: AgentName) -> bool:
+    known = store.agent(name)
+    return known is None or AgentOptions.from_json(known.options).memory

@@ -29,3 +29,7 @@ class DirectoryClient:
     def note(self, where: ConversationPlace, epoch: int, note: ConversationNote) -> None:
         """Tell what the conversation has stored. See `Directory.note`."""
         self._directory.call("note", where.agent, where.conversation_id, epoch, note)
+
+    def has_memory(self, where: ConversationPlace) -> bool:
+        """Has the conversation's agent a long-term memory?"""
+        return bool(self._directory.call("has_memory", where.agent))

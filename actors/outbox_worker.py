@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray.exceptions import RayTaskError
 
-from ..jobs.outbox import Delivery, OutboxWriter, consumer_places, load_consumers
+from ..jobs.outbox import INDEX, Delivery, OutboxConsumer, OutboxWriter, consumer_places, load_consumers
 from ..storage.directory_records import ConversationNote
 from ..storage.errors import PerdureError, SettingsError, StorageError
 from ..storage.outbox_records import OutboxCursor, ParkedMessage
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..storage.conversation_reader import ConversationReader
     from ..storage.conversation_store import ConversationStore
 
+PACE_S = 0.5
+"""Between deliveries to the runtime's own consumer while turns come in: each costs the conversation a commit."""
 AFTER_ERROR_S = 1.0
 BUSY_AT_MOST_S = 60.0
 """A consumer that takes longer with a batch does not keep its conversation's process from ending."""
@@ -91,7 +93,10 @@ class CursorWriter:
 
 
 class OutboxWorker:
-    """Delivers when it is woken, and again while something is left."""
+    """Delivers when it is woken, and again while something is left.
+
+    The runtime's own consumer has its turn every half second at most, unless somebody waits for it.
+    """
 
     def __init__(
         self,
@@ -99,17 +104,25 @@ class OutboxWorker:
         reading: Callable[[], AbstractContextManager[tuple[ConversationReader, ConversationIdentity]]],
         writer: OutboxWriter,
         tally: Tally,
+        indexer: OutboxConsumer,
+        is_indexed: Callable[[], bool],
     ) -> None:
+        """`is_indexed`: are messages of this conversation to be found? Asked before each pass, where they may be."""
         self._settings = settings
         self._tally = tally
         self._reading = reading
         self._writer = writer
-        self._kinds: tuple[str, ...] = ()
+        self._indexer = indexer
+        self._is_indexed = is_indexed
+        self._own: tuple[str, ...] = ()
         with suppress(SettingsError):  # `connect` refuses it; a constructor never raises
-            self._kinds = tuple(consumer_places(settings))
-        self._deliveries: list[Delivery] = []
+            self._own = tuple(consumer_places(settings))
+        self._kinds = (INDEX, *self._own) if settings.index else self._own
+        self._deliveries: dict[str, Delivery] = {}
         self._last_depths: Mapping[str, int] = {}
         self._wake = threading.Event()
+        self._hurry = threading.Event()
+        self._paced_until = 0.0
         self._changed = threading.Condition()
         self._passes = 0
         self._busy_since: float | None = None
@@ -117,8 +130,8 @@ class OutboxWorker:
 
     @property
     def is_needed(self) -> bool:
-        """Does anybody follow the messages?"""
-        return bool(self._kinds)
+        """May anybody follow the messages?"""
+        return self._settings.index or bool(self._own)
 
     def start(self) -> None:
         """Begin with what an earlier process left; without a consumer, nothing ever runs."""
@@ -147,6 +160,7 @@ class OutboxWorker:
             return
         with self._changed:
             target = self._passes + (1 if self._busy_since is None else 2)
+            self._hurry.set()
             self._wake.set()
             self._changed.wait_for(lambda: self._passes >= target, timeout_s)
 
@@ -171,7 +185,7 @@ class OutboxWorker:
         """Hand the parked messages over once more; how many were taken. Those that were not stay parked."""
         taken = 0
         for parked in store.reader().outbox.parked():
-            delivery = next((one for one in self._deliveries if one.kind == parked.kind), None)
+            delivery = self._deliveries.get(parked.kind)
             if delivery is not None and delivery.take(store.message_at(parked.seq)):
                 store.remove_parked_message(kind=parked.kind, seq=parked.seq)
                 self._tally.count(OUTBOX_MESSAGES, parked.kind, "delivered")
@@ -182,10 +196,15 @@ class OutboxWorker:
         pause_s: float | None = None
         while True:
             self._wake.wait(pause_s)
-            self._wake.clear()
-            self._busy_since = time.monotonic()
+            if not self._own:
+                self._hurry.wait(max(0.0, self._paced_until - time.monotonic()))
+            with self._changed:
+                is_urgent = self._hurry.is_set()
+                self._hurry.clear()
+                self._wake.clear()
+                self._busy_since = time.monotonic()
             try:
-                pause_s = self._pass()
+                pause_s = self._pass(is_urgent=is_urgent)
             except PassivatedError:
                 return
             except StorageError as error:
@@ -200,18 +219,39 @@ class OutboxWorker:
                     self._passes += 1
                     self._changed.notify_all()
 
-    def _pass(self) -> float | None:
+    def _pass(self, *, is_urgent: bool) -> float | None:
         """Deliver all that can be delivered; how long to wait before what is left, None when nothing is."""
-        if not self._deliveries:
-            with self._reading() as (_, conversation):
-                self._deliveries = [
-                    Delivery(kind, consumer, conversation, self._settings)
-                    for kind, consumer in load_consumers(self._settings).items()
-                ]
-        pauses = [pause_s for delivery in self._deliveries if (pause_s := self._deliver(delivery)) is not None]
+        self._kinds = (INDEX, *self._own) if self._settings.index and self._is_indexed() else self._own
+        if not self._kinds:
+            return None
+        pauses: list[float | None] = []
+        if INDEX in self._kinds:
+            rest_s = self._paced_until - time.monotonic()
+            if is_urgent or rest_s <= 0:
+                pauses.append(self._deliver(self._to_index()))
+                self._paced_until = time.monotonic() + PACE_S
+            else:
+                pauses.append(rest_s)
+        pauses += [self._deliver(delivery) for delivery in self._to_own()]
         with self._reading() as (reader, _):
             self._last_depths = self.depths(reader)
-        return min(pauses, default=None)
+        return min((pause_s for pause_s in pauses if pause_s is not None), default=None)
+
+    def _to_index(self) -> Delivery:
+        if INDEX not in self._deliveries:
+            self._add({INDEX: self._indexer})
+        return self._deliveries[INDEX]
+
+    def _to_own(self) -> Sequence[Delivery]:
+        if not all(kind in self._deliveries for kind in self._own):
+            self._add(load_consumers(self._settings))
+        return [self._deliveries[kind] for kind in self._own]
+
+    def _add(self, consumers: Mapping[str, OutboxConsumer]) -> None:
+        with self._reading() as (_, conversation):
+            self._deliveries |= {
+                kind: Delivery(kind, consumer, conversation, self._settings) for kind, consumer in consumers.items()
+            }
 
     def _deliver(self, delivery: Delivery) -> float | None:
         while True:

@@ -13,11 +13,10 @@ from typing import Any
 
 from ..storage.index_records import SourceId, TextRow, VectorRow
 from ..storage.memory_keys import joined
-from ..storage.records import ConversationIdentity, Role, StoredMessage
+from ..storage.records import ConversationIdentity, StoredMessage
 from .embedder import Vectors
-from .recalled_messages import SaidMessage
+from .recalled_messages import SaidMessage, is_spoken
 
-SPOKEN: frozenset[Role] = frozenset({"user", "assistant"})
 BEFORE = 2
 """Messages before one that tell what it is about: an answer seldom names what was asked."""
 BEFORE_CHARS = 1000
@@ -69,11 +68,6 @@ class IndexedMessage:
             "created_at": message.created_at,
             "revision": REVISION,
         }
-
-
-def is_spoken(message: StoredMessage) -> bool:
-    """Is there something that somebody said? Tool results, and calls without a word, are not."""
-    return message.role in SPOKEN and bool(message.content.strip())
 
 
 def indexed_messages(

@@ -12,9 +12,12 @@ from typing import Any
 from ..storage.errors import InvalidInputError, PerdureError
 from ..storage.memory_keys import AGENT_WIDE, AgentId, Scope, Visibility, key_shown
 from ..storage.memory_records import Memory, Provenance
-from ..storage.records import ToolCall
+from ..storage.records import AgentName, ConversationIdentity, ToolCall
+from ..storage.settings import Settings
 from .chat_model import ToolSpec
 from .memory_requests import KeyRecall, Remember, Remembered
+from .message_query import MODES, ROLES, SCOPES, asked_from
+from .recalled_messages import messages_shown
 from .tool_runner import CallOrigin, ToolOutcome
 from .turn_memory import TurnMemory
 
@@ -56,6 +59,34 @@ MEMORY_TOOLS: Mapping[str, ToolSpec] = {
             idempotent=True,
         ),
         ToolSpec(
+            name="recall_conversation",
+            description=(
+                "Search what was said in conversations with the person you talk to, earlier ones and on other"
+                " channels included."
+            ),
+            parameters=_schema(
+                {
+                    "query": {"type": "string", "description": "What to look for, in words."},
+                    "mode": {
+                        "type": "string",
+                        "enum": list(MODES),
+                        "default": "hybrid",
+                        "description": "By meaning, by words, or both.",
+                    },
+                    "limit": {"type": "integer", "minimum": 1, "default": 10},
+                    "role": {"type": "string", "enum": list(ROLES), "description": "Only what this role said."},
+                    "scope": {
+                        "type": "string",
+                        "enum": list(SCOPES),
+                        "default": "contact",
+                        "description": "All conversations with this person, or only this one; all: with anybody.",
+                    },
+                },
+                ("query",),
+            ),
+            idempotent=True,
+        ),
+        ToolSpec(
             name="forget",
             description="Forget what you remember under a key.",
             parameters=_schema({"key": {"type": "string"}}, ("key",)),
@@ -68,7 +99,8 @@ MEMORY_TOOLS: Mapping[str, ToolSpec] = {
 class MemoryTools:
     """Runs the memory tools of one turn."""
 
-    def __init__(self, memory: TurnMemory, agent_id: AgentId, origin: CallOrigin) -> None:
+    def __init__(self, memory: TurnMemory, agent_id: AgentId, origin: CallOrigin, settings: Settings) -> None:
+        self._settings = settings
         self._memory = memory
         self._agent_id = agent_id
         self._origin = origin
@@ -80,6 +112,7 @@ class MemoryTools:
         actions: Mapping[str, Callable[[ToolCall, Mapping[str, Any]], str]] = {
             "remember": self._remember,
             "recall": self._recall,
+            "recall_conversation": self._recall_conversation,
             "forget": self._forget,
         }
         try:
@@ -116,6 +149,20 @@ class MemoryTools:
         if not found:
             return "Nothing is remembered." if key is None else f"Nothing is remembered under {key!r}."
         return shown(found)
+
+    def _recall_conversation(self, _: ToolCall, arguments: Mapping[str, Any]) -> str:
+        origin = self._origin
+        options = ("mode", "limit", "role", "scope")
+        given = {name: arguments[name] for name in options if arguments.get(name) not in (None, "")}
+        if given.get("scope") == "all" and not self._settings.tools.allow_scope_all:
+            raise InvalidInputError(
+                "scope", "'all' is not allowed to models here", "use contact or conversation, or leave it out"
+            )
+        conversation = ConversationIdentity(
+            agent=AgentName(origin.agent), conversation_id=origin.conversation_id, contact=origin.contact
+        )
+        query = asked_from(conversation, arguments["query"], self._settings.recall, **given)
+        return messages_shown(self._memory.recall_messages(query))
 
     def _forget(self, _: ToolCall, arguments: Mapping[str, Any]) -> str:
         key = arguments["key"]

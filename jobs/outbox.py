@@ -18,6 +18,8 @@ from ..storage.records import ConversationIdentity, StoredMessage
 from ..storage.settings import OutboxSettings
 from ..storage.text import clean_text, cut_text
 
+INDEX = "index"
+"""The consumer that comes with the runtime: it has messages found by `recall_conversation`."""
 FIRST_PAUSE_S = 0.2
 MAX_ERROR_CHARS = 500
 RETRYABLE = (ConnectionError, TimeoutError)
@@ -152,11 +154,20 @@ def load_consumers(settings: OutboxSettings) -> Mapping[str, OutboxConsumer]:
     return {kind: _imported(kind, place) for kind, place in consumer_places(settings).items()}
 
 
+def consumer_kinds(settings: OutboxSettings) -> frozenset[str]:
+    """All that may follow messages, the runtime's own among them.
+
+    Raises:
+        SettingsError: As `consumer_places`.
+    """
+    return frozenset([*consumer_places(settings), *([INDEX] if settings.index else [])])
+
+
 def consumer_places(settings: OutboxSettings) -> Mapping[str, str]:
     """Where each consumer's code is, by kind.
 
     Raises:
-        SettingsError: An entry is not of the form `kind=package.module:attribute`.
+        SettingsError: An entry is not of the form `kind=package.module:attribute`, or its kind is taken.
     """
     places: dict[str, str] = {}
     for entry in settings.consumers:
@@ -165,6 +176,10 @@ def consumer_places(settings: OutboxSettings) -> Mapping[str, str]:
         if not (kind and module and attribute):
             raise SettingsError(
                 "outbox.consumers", f"{entry!r} names no consumer", "write kind=package.module:attribute"
+            )
+        if kind == INDEX:
+            raise SettingsError(
+                "outbox.consumers", f"{kind!r} is the runtime's own consumer", "give yours another name"
             )
         if kind in places:
             raise SettingsError(

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..storage.records import ContactId, ConversationId, ConversationIdentity, MessageId, Role, StoredMessage
+from ..storage.text import cut_text
 from .recalled import Channel, ChannelRank
+
+MAX_SHOWN_CHARS = 1000
+"""A longer message is cut in a tool's result."""
+WAYS: Mapping[Channel, str] = {"vector": "meaning", "keyword": "words"}
+SPOKEN: frozenset[Role] = frozenset({"user", "assistant"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +95,23 @@ class RecalledMessages:
     """The channels that could not answer, each with its reason; the other one stands in."""
     not_yet_indexed: int = 0
     """Messages of the asking conversation that could not be looked at yet."""
+
+
+def is_spoken(message: StoredMessage) -> bool:
+    """Is there something that somebody said? Tool results, and calls without a word, are not."""
+    return message.role in SPOKEN and bool(message.content.strip())
+
+
+def messages_shown(recalled: RecalledMessages) -> str:
+    """What was recalled as a tool's result shows it: a line each, the best first."""
+    lines = [_line(hit) for hit in recalled.hits] or ["Nothing was found."]
+    lines += [f"(Not searched by {WAYS[channel]}: {reason}.)" for channel, reason in recalled.unanswered.items()]
+    return "\n".join(lines)
+
+
+def _line(hit: MessageHit) -> str:
+    message = hit.message
+    text = cut_text(" ".join(message.text.split()), MAX_SHOWN_CHARS).replace("\n", " ")
+    said_by = message.role if message.speaker is None else f"{message.speaker} ({message.role})"
+    where = f"conversation {message.conversation_id}"
+    return f"[{message.created_at:%Y-%m-%d %H:%M}; {where}; score {hit.score:.4f}] {said_by}: {text}"

@@ -153,7 +153,7 @@ class _Attempt:
         )
         memory_id = request.agent.memory_id
         self._memory_tools = (
-            MemoryTools(executor.memory, AgentId(memory_id), origin)
+            MemoryTools(executor.memory, AgentId(memory_id), origin, executor.settings)
             if executor.memory is not None and memory_id is not None
             else None
         )

@@ -143,6 +143,8 @@ class ConversationSettings:
 class OutboxSettings:
     """Who follows the messages of conversations, and how they are delivered."""
 
+    index: bool = True
+    """Index them, so that `recall_conversation` finds them; those of agents with memory."""
     consumers: tuple[str, ...] = ()
     """Each `kind=package.module:attribute`, an `OutboxConsumer` or what makes one without arguments."""
     batch: int = 50

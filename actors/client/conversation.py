@@ -11,8 +11,19 @@ from uuid import uuid4
 
 from ...jobs.context import Context
 from ...jobs.conversation import ImportedMessage, identified
-from ...storage.errors import InvalidInputError
-from ...storage.records import ContactId, ConversationId, Reply, StoredMessage, TurnId, WorkingState
+from ...jobs.message_query import MessageScope, SearchMode, SpokenRole, asked_from
+from ...jobs.outbox import INDEX
+from ...jobs.recalled_messages import RecalledMessages
+from ...storage.errors import InvalidInputError, MemoryDisabledError
+from ...storage.records import (
+    ContactId,
+    ConversationId,
+    ConversationIdentity,
+    Reply,
+    StoredMessage,
+    TurnId,
+    WorkingState,
+)
 from ...storage.text import check_text, storable_id
 from ..calls import Caller, Inspection
 from ..placement import ConversationPlace, conversation_actor
@@ -30,6 +41,8 @@ Result = TypeVar("Result")
 IMPORT_BATCH = 200
 """Messages that are imported in one commit."""
 MAX_HISTORY = 10_000
+INDEX_WAIT_S = 3.0
+"""How long a question waits until what was said last in its conversation can be found, too."""
 
 
 class ConversationHandle:
@@ -141,6 +154,57 @@ class ConversationHandle:
         if not 1 <= limit <= MAX_HISTORY:
             raise InvalidInputError("limit", f"{limit} is out of range", f"give 1 to {MAX_HISTORY:,}")
         return cast("Sequence[StoredMessage]", self._control("history", limit, before_seq, timeout_s=timeout_s))
+
+    @unordered_call
+    def recall_conversation(
+        self,
+        query: str,
+        mode: SearchMode = "hybrid",
+        limit: int | None = None,
+        role: SpokenRole | None = None,
+        scope: MessageScope = "contact",
+        *,
+        timeout_s: float | None = None,
+    ) -> RecalledMessages:
+        """What was said about something, best first, with who said it, when, and in which conversation.
+
+        What was acknowledged here before is found, too, unless `not_yet_indexed` counts it. No other conversation
+        is woken.
+
+        Args:
+            query: Any text; nothing in it is an operator.
+            mode: By meaning, by words, or by both.
+            limit: 1 to 1,000. None: `recall.conversation_limit`.
+            role: Only what the user said, or the assistant.
+            scope: `contact`: every conversation of this one's contact, on whichever channel; without a contact,
+                this one. `conversation`: this one. `all`: every one of the agent, of whomever.
+
+        Raises:
+            InvalidInputError: An argument cannot be used.
+            MemoryDisabledError: The agent was opened with `memory=False`; its messages are not indexed.
+        """
+        if not self.agent.options.memory:
+            raise MemoryDisabledError(self.agent.name)
+        identity = ConversationIdentity(
+            agent=self.agent.name, conversation_id=self.conversation_id, contact=self.contact
+        )
+        settings = self._runtime.place.settings.recall
+        asked = asked_from(identity, query, settings, mode=mode, limit=limit, role=role, scope=scope)
+        deadline = Deadline("recall_conversation", self._runtime.call_timeout_s if timeout_s is None else timeout_s)
+        left = self._index_what_was_said(deadline)
+        found = self._runtime.memory_call("recall_messages", asked, timeout_s=deadline.remaining_s())
+        return replace(cast(RecalledMessages, found), not_yet_indexed=left)
+
+    def _index_what_was_said(self, deadline: Deadline) -> int:
+        """Have this conversation's messages found; how many are not yet. One that is dormant and done stays so."""
+        same_id = self._runtime.directory_call(
+            "conversations_of_id", self.conversation_id, timeout_s=deadline.remaining_s()
+        )
+        [known] = [record for record in same_id if record.agent == self.agent.name] or [None]
+        if known is None or not known.has_file or INDEX in known.drained_kinds:
+            return 0
+        left = self._link.call("drain_outbox", INDEX_WAIT_S, deadline=deadline, concurrency_group="control")
+        return cast("Mapping[str, int]", left).get(INDEX, 0)
 
     @ordered_call
     def context(self, text: str = "…", *, timeout_s: float | None = None) -> Context:

@@ -26,7 +26,7 @@ PREAMBLE = """
         return {
             "outbox": {
                 "consumers": [f"{kind}=tests.fixtures.following:{kind.title()}" for kind in consumers],
-                "max_attempts": 2, "sweep_s": 1.0, "longest_pause_s": 1.0,
+                "index": False, "max_attempts": 2, "sweep_s": 1.0, "longest_pause_s": 1.0,
             },
             "conversations": {"passivate_after_s": idle_s},
             "ray": {"metrics_port": METRICS_PORT, "metrics_interval_s": 1.0},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.jobs.outbox import Delivery, Progress, consumer_places, load_consumers
+from perdure.jobs.outbox import Delivery, Progress, consumer_kinds, consumer_places, load_consumers
 from perdure.storage.conversation_store import ConversationStore
 from perdure.storage.errors import SettingsError
 from perdure.storage.outbox_records import OutboxCursor, ParkedMessage
@@ -88,7 +88,7 @@ def append(file: OnFile, *numbers: int) -> list[str]:
     return [f"m{number}" for number in numbers]
 
 
-def delivery(consumer: Consumer, kind: str = "index", settings: OutboxSettings = SETTINGS) -> Delivery:
+def delivery(consumer: Consumer, kind: str = "follow", settings: OutboxSettings = SETTINGS) -> Delivery:
     """As a new process has it."""
     return Delivery(kind, consumer, IDENTITY, settings)
 
@@ -141,7 +141,7 @@ def test_a_message_that_always_fails_is_parked_with_its_error_and_the_rest_goes_
     progress = run(one, file)
     assert consumer.taken == ["m0", "m1", "m3", "m4", "m5", "m6"]
     [parked] = file.parked()
-    assert (parked.kind, parked.seq, parked.message_id, parked.attempts) == ("index", 2, "m2", 3)
+    assert (parked.kind, parked.seq, parked.message_id, parked.attempts) == ("follow", 2, "m2", 3)
     assert parked.error == "ValueError: no such thing\N{REPLACEMENT CHARACTER}"
     assert progress.count("postponed") == 3  # once as part of a batch, twice alone; the third time it is parked
 
@@ -233,7 +233,7 @@ def test_a_parked_message_can_be_handed_over_again(file: OnFile) -> None:
     assert one.take(message) is False
     consumer.refused = {}
     assert one.take(message) is True
-    file.store.remove_parked_message(kind="index", seq=0)
+    file.store.remove_parked_message(kind="follow", seq=0)
     assert list(file.parked()) == []
 
 
@@ -265,12 +265,12 @@ def test_a_parked_message_handed_over_again_waits_for_the_batch_at_hand(file: On
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("index", "names no consumer"),
-        ("index=module", "names no consumer"),
+        ("follow", "names no consumer"),
+        ("follow=module", "names no consumer"),
         ("=a:b", "names no consumer"),
-        ("index=perdure.nothing:There", "cannot be loaded (ModuleNotFoundError"),
-        ("index=json:dumps", "cannot be loaded (TypeError"),
-        ("index=collections:OrderedDict", "is a OrderedDict without `deliver`"),
+        ("follow=perdure.nothing:There", "cannot be loaded (ModuleNotFoundError"),
+        ("follow=json:dumps", "cannot be loaded (TypeError"),
+        ("follow=collections:OrderedDict", "is a OrderedDict without `deliver`"),
     ],
 )
 def test_a_consumer_that_cannot_be_used_is_refused_by_name(entry: str, said: str) -> None:
@@ -282,9 +282,16 @@ def test_a_consumer_that_cannot_be_used_is_refused_by_name(entry: str, said: str
 
 def test_two_consumers_of_one_name_are_refused() -> None:
     with pytest.raises(SettingsError, match="stands there twice"):
-        consumer_places(replace(SETTINGS, consumers=("index=a:b", "index=c:d")))
+        consumer_places(replace(SETTINGS, consumers=("follow=a:b", "follow=c:d")))
 
 
 def test_consumers_are_loaded_by_kind() -> None:
-    loaded = load_consumers(replace(SETTINGS, consumers=("index=tests.unit.test_outbox:Consumer",)))
-    assert [(kind, type(consumer).__name__) for kind, consumer in loaded.items()] == [("index", "Consumer")]
+    loaded = load_consumers(replace(SETTINGS, consumers=("follow=tests.unit.test_outbox:Consumer",)))
+    assert [(kind, type(consumer).__name__) for kind, consumer in loaded.items()] == [("follow", "Consumer")]
+
+
+def test_the_runtimes_own_consumer_has_a_name_that_no_other_can_take() -> None:
+    with pytest.raises(SettingsError, match="'index' is the runtime's own consumer"):
+        consumer_places(replace(SETTINGS, consumers=("index=a:b",)))
+    assert consumer_kinds(replace(SETTINGS, consumers=("follow=a:b",))) == {"index", "follow"}
+    assert consumer_kinds(replace(SETTINGS, index=False)) == frozenset()

@@ -1,0 +1,48 @@
+"""What has a conversation's messages indexed: a consumer of its outbox that hands them to the memory process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from ..jobs.recalled_messages import is_spoken
+from ..storage.errors import IndexUnavailableError, PerdureError
+from ..storage.records import ConversationIdentity, StoredMessage
+from .placement import RuntimePlace, memory_actor
+from .singleton_client import SingletonClient
+
+if TYPE_CHECKING:
+    from ..storage.conversation_store import ConversationReader
+
+ANSWER_S = 30.0
+"""For a batch. Longer, and it comes again: what was embedded by then is not embedded again."""
+LOOKED_BACK = 50
+"""Rows before a batch among which the messages before it are looked for; tool rounds stand between them."""
+
+
+class MessageConsumer:
+    """An `OutboxConsumer` that takes messages once both indexes have them on disk."""
+
+    def __init__(
+        self,
+        place: RuntimePlace,
+        reading: Callable[[], AbstractContextManager[ConversationReader]],
+    ) -> None:
+        """`reading` gives a reader that no other thread has."""
+        self._reading = reading
+        self._memory = SingletonClient("memory", lambda: memory_actor(place), ANSWER_S)
+
+    def deliver(self, conversation: ConversationIdentity, messages: Sequence[StoredMessage]) -> None:
+        """See `OutboxConsumer`. An index that is damaged, or a model that has no key, is waited for, too."""
+        spoken = [message for message in messages if is_spoken(message)]
+        if not spoken:
+            return
+        with self._reading() as reader:
+            before = list(filter(is_spoken, reader.messages.page_before(spoken[0].seq, LOOKED_BACK)))
+        try:
+            self._memory.call("index_messages", conversation, spoken, before)
+        except PerdureError as error:
+            if error.retryable:
+                raise
+            raise IndexUnavailableError("the index of messages", str(error)) from error
