@@ -16,6 +16,17 @@ class Figure:
     meaning: str
     goal: float | None = None
     """At most this; None: no goal."""
+    least: float | None = None
+    """At least this; None: no goal."""
+
+    @property
+    def told_goal(self) -> str:
+        """The goal, and whether it was missed."""
+        if self.goal is not None:
+            return f"goal <= {self.goal:g}{' MISSED' if self.value > self.goal else ''}"
+        if self.least is not None:
+            return f"goal >= {self.least:g}{' MISSED' if self.value < self.least else ''}"
+        return ""
 
 
 def report(figures: Sequence[Figure], context: Mapping[str, object]) -> None:
@@ -23,8 +34,5 @@ def report(figures: Sequence[Figure], context: Mapping[str, object]) -> None:
     print("  ".join(f"{key}={value}" for key, value in context.items()))
     width = max(len(figure.key) for figure in figures)
     for figure in figures:
-        goal = (
-            "" if figure.goal is None else f"goal <= {figure.goal:g}{' MISSED' if figure.value > figure.goal else ''}"
-        )
-        print(f"{figure.key:<{width}}  {figure.value:>12,.3f}  {goal:<22}  {figure.meaning}")
+        print(f"{figure.key:<{width}}  {figure.value:>12,.3f}  {figure.told_goal:<22}  {figure.meaning}")
     print(json.dumps({figure.key: round(figure.value, 4) for figure in figures}))
