@@ -223,6 +223,7 @@ class OutboxWorker:
         """Deliver all that can be delivered; how long to wait before what is left, None when nothing is."""
         self._kinds = (INDEX, *self._own) if self._settings.index and self._is_indexed() else self._own
         if not self._kinds:
+            self._last_depths = {}
             return None
         pauses: list[float | None] = []
         if INDEX in self._kinds:
@@ -232,7 +233,11 @@ class OutboxWorker:
                 self._paced_until = time.monotonic() + PACE_S
             else:
                 pauses.append(rest_s)
-        pauses += [self._deliver(delivery) for delivery in self._to_own()]
+        try:
+            pauses += [self._deliver(delivery) for delivery in self._to_own()]
+        except SettingsError:
+            logger.exception("the outbox cannot be delivered")
+            pauses.append(self._settings.longest_pause_s)
         with self._reading() as (reader, _):
             self._last_depths = self.depths(reader)
         return min((pause_s for pause_s in pauses if pause_s is not None), default=None)

@@ -1,0 +1,148 @@
+"""The thread that delivers: to the runtime's own consumer at its pace, at once for whoever waits, if wanted at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from perdure.actors.outbox_worker import PACE_S, OutboxWorker
+from perdure.actors.tally import Tally
+from perdure.storage.conversation_store import ConversationReader
+from perdure.storage.outbox_records import OutboxCursor, ParkedMessage
+from perdure.storage.records import ConversationIdentity, StoredMessage
+from perdure.storage.settings import OutboxSettings
+from tests.fixtures.conversation_file import IDENTITY, a_message, at, open_store
+
+
+class Taking:
+    """A consumer that takes everything."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+
+    def deliver(self, _: ConversationIdentity, messages: Sequence[StoredMessage]) -> None:
+        self.batches.append([message.seq for message in messages])
+
+    @property
+    def taken(self) -> list[int]:
+        return [seq for batch in self.batches for seq in batch]
+
+
+TAKEN_BY_OWN = Taking()
+
+
+def own() -> Taking:
+    """The consumer that the settings name."""
+    return TAKEN_BY_OWN
+
+
+class Conversation:
+    """A conversation's file with its worker; writes are made one at a time, as by its actor."""
+
+    def __init__(self, path: Path, settings: OutboxSettings, *, is_indexed: bool = True) -> None:
+        self.indexer = Taking()
+        self.is_indexed = is_indexed
+        self.moves: list[str] = []
+        self._store = open_store(path)
+        self._reader = self._store.reader()
+        self._writing = threading.Lock()
+        self._count = 0
+        TAKEN_BY_OWN.batches.clear()
+        self.worker = OutboxWorker(settings, self._reading, self, Tally(), self.indexer, lambda: self.is_indexed)
+        self.worker.start()
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[ConversationReader, ConversationIdentity]]:
+        yield self._reader, IDENTITY
+
+    def move(self, kind: str, cursor: OutboxCursor) -> None:
+        self.moves.append(kind)
+        with self._writing:
+            self._store.move_outbox_cursor(kind=kind, cursor=cursor)
+
+    def park(self, kind: str, message: StoredMessage, attempts: int, error: str) -> None:
+        parked = ParkedMessage(
+            kind=kind, seq=message.seq, message_id=message.message_id, attempts=attempts, error=error, parked_at=at(0)
+        )
+        with self._writing:
+            self._store.park_message(parked=parked)
+
+    def turn(self) -> None:
+        with self._writing:
+            self._store.append_messages(messages=[a_message(f"m{self._count}")])
+            self._count += 1
+        self.worker.wake()
+
+    def until(self, claim: Callable[[], bool]) -> None:
+        limit = time.monotonic() + 10
+        while not claim():
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+
+
+def test_turns_in_a_row_share_a_delivery_and_its_commit(tmp_path: Path) -> None:
+    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings())
+    began = time.monotonic()
+    for _ in range(60):
+        chat.turn()
+        time.sleep(0.02)
+    chat.until(lambda: len(chat.indexer.taken) == 60)
+    most = (time.monotonic() - began) / PACE_S + 2
+    assert chat.indexer.taken == list(range(60))
+    assert len(chat.indexer.batches) <= most
+    assert len(chat.moves) <= most + 1  # the first delivery of a process moves its cursor twice
+
+
+def test_whoever_waits_for_the_outbox_does_not_wait_for_its_pace(tmp_path: Path) -> None:
+    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings())
+    for number in range(10):
+        chat.turn()
+        chat.worker.drain(10)
+        assert chat.indexer.taken == list(range(number + 1))
+    began = time.monotonic()
+    for _ in range(5):
+        chat.turn()
+        chat.worker.drain(10)
+    assert time.monotonic() - began < 4 * PACE_S
+
+
+def test_a_conversation_that_is_not_indexed_costs_no_commit_and_begins_at_the_first_message_later(
+    tmp_path: Path,
+) -> None:
+    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings(), is_indexed=False)
+    chat.worker.drain(10)
+    for _ in range(3):
+        chat.turn()
+        chat.worker.drain(10)
+    assert (chat.moves, chat.indexer.batches, chat.worker.last_depths) == ([], [], {})
+    chat.is_indexed = True
+    chat.turn()
+    chat.worker.drain(10)
+    assert (chat.indexer.taken, chat.worker.last_depths) == ([0, 1, 2, 3], {"index": 0})
+
+
+@pytest.mark.parametrize("is_paced_too", [True, False])
+def test_a_consumer_of_the_users_own_is_not_paced(tmp_path: Path, is_paced_too: bool) -> None:
+    settings = OutboxSettings(index=is_paced_too, consumers=(f"own={__name__}:own",))
+    chat = Conversation(tmp_path / "c.duckdb", settings)
+    for number in range(20):
+        chat.turn()
+        chat.until(lambda: TAKEN_BY_OWN.taken == list(range(number + 1)))  # noqa: B023
+    assert len(TAKEN_BY_OWN.batches) == 20
+    if not is_paced_too:
+        assert (chat.indexer.batches, set(chat.moves)) == ([], {"own"})
+        return
+    assert len(chat.indexer.batches) < 20
+    chat.worker.drain(10)
+    assert chat.indexer.taken == list(range(20))
+
+
+def test_a_users_consumer_that_cannot_be_loaded_does_not_keep_messages_from_being_indexed(tmp_path: Path) -> None:
+    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings(consumers=("own=perdure.nothing:There",)))
+    chat.turn()
+    chat.until(lambda: chat.indexer.taken == [0])
