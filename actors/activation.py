@@ -11,7 +11,8 @@ from ..storage.records import TurnId
 from .calls import OpenTurn
 
 if TYPE_CHECKING:
-    from ..storage.conversation_store import ConversationReader, ConversationStore
+    from ..storage.conversation_reader import ConversationReader
+    from ..storage.conversation_store import ConversationStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

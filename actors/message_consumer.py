@@ -13,7 +13,7 @@ from .placement import RuntimePlace, memory_actor
 from .singleton_client import SingletonClient
 
 if TYPE_CHECKING:
-    from ..storage.conversation_store import ConversationReader
+    from ..storage.conversation_reader import ConversationReader
 
 ANSWER_S = 30.0
 """For a batch. Longer, and it comes again: what was embedded by then is not embedded again."""

@@ -12,7 +12,7 @@ import pytest
 
 from perdure.actors.outbox_worker import PACE_S, OutboxWorker
 from perdure.actors.tally import Tally
-from perdure.storage.conversation_store import ConversationReader
+from perdure.storage.conversation_reader import ConversationReader
 from perdure.storage.outbox_records import OutboxCursor, ParkedMessage
 from perdure.storage.records import ConversationIdentity, StoredMessage
 from perdure.storage.settings import OutboxSettings
