@@ -1,8 +1,9 @@
 """`python -m tests.crash.campaign --kills N --seed S`: kills a running Perdure, and proves what survives.
 
-Clients send turns with tools while processes are killed at named fault points and at random instants. Then the
-runtime is closed, and what the clients were told is held against the files, the log of the tools, and the
-answers to repeats of every turn. The last line is JSON; the exit status is 1 when a promise was broken, and 2
+Clients send turns with tools, and others write memories (`tests.crash.memory`), while processes are killed at named
+fault points and at random instants. Then the indexes have to agree with the memories, the runtime is closed, and what
+the clients were told is held against the files, the log of the tools, and the answers to repeats of every turn. The
+last line is JSON; the exit status is 1 when a promise was broken, and 2
 when the campaign came to a standstill before it had killed as often as wanted.
 """
 
@@ -23,14 +24,15 @@ from typing import Any
 from perdure.actors import Agent, connect
 from perdure.actors.host_address import wait_until_unserved
 from perdure.storage.errors import StorageError
-from perdure.storage.fault_points import FAULT_POINTS
+from perdure.storage.fault_points import FAULT_POINTS, MEMORY_FAULT_POINTS
 
 from .board import Board
 from .checker import Checker
 from .clients import GIVE_UP_AFTER_S, Client
 from .effect_log import read_effects
 from .journal import Count, Journal, Violation
-from .killer import Killer, table
+from .killer import Killer, KillerOfTurns, table
+from .memory_attack import MemoryAttack, MemoryOutcome
 from .openings import passivations, read_holdings, second_openers
 from .place import CampaignPlace, environment_of_actors
 from .plans import plans, script_of
@@ -40,6 +42,7 @@ from .tools import look, reserve
 from .witness import read_evidence
 
 COUNTS: Sequence[Count] = ("acked_lost", "duplicates", "finished_tools_rerun", "unopenable")
+MEMORY_COUNTS: Sequence[Count] = ("acked_memories_lost", "stale_found", "index_differences")
 SABOTAGES = ("early-ack", "forget-result")
 SHOWN_VIOLATIONS = 40
 IDLE_S = 2.0
@@ -56,6 +59,8 @@ class Options:
     clients: int
     cap: int | None
     """Live conversations beyond which the oldest end; idle ones end then, too. None: none does."""
+    memories: bool
+    """Are memories written and their owners killed, too?"""
     sabotage: str | None
 
 
@@ -64,22 +69,37 @@ class Outcome:
     """What a campaign did and found."""
 
     journal: Journal
+    memories: MemoryOutcome | None
     hits: Counter[str]
     signals: Counter[str]
     passivations: int
     violations: list[Violation]
 
     @property
+    def points(self) -> Sequence[str]:
+        """The fault points that could be hit."""
+        return FAULT_POINTS if self.memories is None else FAULT_POINTS + MEMORY_FAULT_POINTS
+
+    @property
     def result(self) -> dict[str, Any]:
         """The last line."""
         broken = Counter(violation.count for violation in self.violations)
-        return {
+        result: dict[str, Any] = {
             "kills": self.hits.total() + self.signals.total(),
             "turns": sum(turn.reply is not None for turn in self.journal.turns),
-            "fault_points_hit": [point for point in FAULT_POINTS if self.hits[point]],
-            "fault_points_missed": [point for point in FAULT_POINTS if not self.hits[point]],
+            "fault_points_hit": [point for point in self.points if self.hits[point]],
+            "fault_points_missed": [point for point in self.points if not self.hits[point]],
             **{count: broken[count] for count in COUNTS},
         }
+        if self.memories is not None:
+            result |= {"memories": self.memories.acknowledged.total()}
+            result |= {count: broken[count] for count in MEMORY_COUNTS}
+        return result
+
+    @property
+    def is_broken(self) -> bool:
+        """Was a promise?"""
+        return bool(self.violations)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,13 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         outcome = run(options, place)
         result = outcome.result
-        keeps_files = any(result[count] for count in COUNTS) and options.sabotage is None
+        keeps_files = outcome.is_broken and options.sabotage is None
     finally:
         if not keeps_files:
             shutil.rmtree(place.root, ignore_errors=True)
     _report(outcome, place.root if keeps_files else None)
     print(json.dumps(result), flush=True)
-    if any(result[count] for count in COUNTS):
+    if outcome.is_broken:
         return 1
     return 0 if result["kills"] >= options.kills else 2
 
@@ -120,14 +140,20 @@ def run(options: Options, place: CampaignPlace) -> Outcome:
     with runtime:
         agent = runtime.agent("campaign", model=script_of(planned), tools=[look, reserve])
         board = Board(agent, planned, journal, options.conversations)
-        killer = Killer(options.kills, options.seed, board, place)
-        _attack(board, killer, [Client(n, options.seed, board, place.effects) for n in range(options.clients)])
+        killer = KillerOfTurns(options.kills, options.seed, board, place, with_memory=options.memories)
+        attack = MemoryAttack(runtime, place, settings, options.seed) if options.memories else None
+        try:
+            _attack(board, killer, [Client(n, options.seed, board, place.effects) for n in range(options.clients)])
+        finally:
+            memories = None if attack is None else attack.end()
     wait_until_unserved(place.data / "run")
+    if attack is not None and memories is not None:
+        attack.check_file(memories)
     print(f"attack over after {time.monotonic() - started:.0f} s", flush=True)
 
     holdings = read_holdings(place.openings)
     ended = passivations(holdings)
-    found = list(journal.violations)
+    found = [*journal.violations, *(memories.violations if memories is not None else ())]
     found += [Violation(count="duplicates", text=text) for text in second_openers(holdings, {})]
     before, unopenable = _read(place, agent, board)
     found += unopenable
@@ -151,7 +177,14 @@ def run(options: Options, place: CampaignPlace) -> Outcome:
         if conversation_id in after and after[conversation_id] != stored
     ]
     print(f"all checked after {time.monotonic() - started:.0f} s", flush=True)
-    return Outcome(journal=journal, hits=killer.hits, signals=killer.signals, passivations=ended, violations=found)
+    return Outcome(
+        journal=journal,
+        memories=memories,
+        hits=killer.hits,
+        signals=killer.signals,
+        passivations=ended,
+        violations=found,
+    )
 
 
 def _attack(board: Board, killer: Killer, clients: Sequence[Client]) -> None:
@@ -204,7 +237,9 @@ def _unregistered(place: CampaignPlace, agent: Agent, board: Board) -> Iterator[
 def _report(outcome: Outcome, kept: Path | None) -> None:
     journal = outcome.journal
     print("kills:")
-    print(*table(outcome.hits, outcome.signals), sep="\n")
+    print(*table(outcome.hits, outcome.signals, outcome.points), sep="\n")
+    if outcome.memories is not None:
+        print(*outcome.memories.lines(), sep="\n")
     print(f"conversations passivated: {outcome.passivations}")
     kinds = Counter(turn.kind for turn in journal.turns if turn.reply is not None)
     statuses = Counter(call.status for turn in journal.turns if turn.reply for call in turn.reply.tool_calls)
@@ -231,6 +266,12 @@ def _options(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--conversations", type=int, default=8, help="live at a time; they are replaced by new ones")
     parser.add_argument("--clients", type=int, default=4, help="threads that send turns")
     parser.add_argument("--cap", type=int, help="live conversations beyond which the oldest end, as idle ones then do")
+    parser.add_argument(
+        "--memories",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="write memories, too, and kill their owners and indexes",
+    )
     parser.add_argument("--sabotage", choices=SABOTAGES, help="break Perdure, to see that it is noticed")
     return Options(**vars(parser.parse_args(arguments)))
 

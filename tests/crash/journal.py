@@ -13,7 +13,15 @@ from perdure.storage.records import Reply
 from .plans import Plan
 
 TurnKind = Literal["send", "stream", "driver"]
-Count = Literal["acked_lost", "duplicates", "finished_tools_rerun", "unopenable"]
+Count = Literal[
+    "acked_lost",
+    "acked_memories_lost",
+    "duplicates",
+    "finished_tools_rerun",
+    "index_differences",
+    "stale_found",
+    "unopenable",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

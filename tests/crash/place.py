@@ -51,6 +51,15 @@ class CampaignPlace:
         """The log of who held which conversation's file."""
         return self.root / "openings.log"
 
+    def journal(self, client: str) -> Path:
+        """The journal of a client that keeps one on disk."""
+        return self.root / f"{client}.journal"
+
+    @property
+    def journals(self) -> list[Path]:
+        """All of them."""
+        return sorted(self.root.glob("*.journal"))
+
     @property
     def stop(self) -> Path:
         """Made when clients in processes of their own are to stop."""

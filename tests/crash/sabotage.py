@@ -13,11 +13,24 @@ from typing import Any
 def acknowledge_early() -> None:
     """A turn's reply goes out before it is committed: its commit waits until the file is used again."""
     from perdure.storage.conversation_store import ConversationStore
+
+    _commit_late(ConversationStore, "finish_turn")
+
+
+def acknowledge_memories_early() -> None:
+    """A memory is acknowledged before it is committed: its commit waits until the file is written again."""
+    from perdure.storage.memory_store import MemoryStore
+
+    _commit_late(MemoryStore, "write_memories")
+
+
+def _commit_late(store: type, method: str) -> None:
+    """What a method of a store commits waits until its thread uses the file again."""
     from perdure.storage.database import Database, Transaction
 
-    begin, query, finish_turn = Database.transaction, Database.query, ConversationStore.finish_turn
+    begin, query, write = Database.transaction, Database.query, getattr(store, method)
     late: dict[Database, list[tuple[str, Any]]] = {}
-    is_finishing = False
+    is_late = False
 
     def commit_late(database: Database) -> None:
         statements = late.pop(database, [])
@@ -29,7 +42,7 @@ def acknowledge_early() -> None:
     @contextmanager
     def transaction_or_later(database: Database) -> Iterator[Transaction]:
         commit_late(database)
-        if not is_finishing:
+        if not is_late:
             with begin(database) as transaction:
                 yield transaction
             return
@@ -42,18 +55,18 @@ def acknowledge_early() -> None:
         commit_late(database)
         return query(database, *arguments)
 
-    @functools.wraps(finish_turn)
-    def finish_turn_early(store: ConversationStore, **arguments: Any) -> None:
-        nonlocal is_finishing
-        is_finishing = True
+    @functools.wraps(write)
+    def write_early(written: Any, **arguments: Any) -> Any:
+        nonlocal is_late
+        is_late = True
         try:
-            finish_turn(store, **arguments)
+            return write(written, **arguments)
         finally:
-            is_finishing = False
+            is_late = False
 
     Database.transaction = transaction_or_later  # type: ignore[assignment, method-assign]
     Database.query = query_after_late  # type: ignore[assignment, method-assign]
-    ConversationStore.finish_turn = finish_turn_early  # type: ignore[assignment, method-assign]
+    setattr(store, method, write_early)
 
 
 def forget_results() -> None:
@@ -81,6 +94,7 @@ def drop_lock() -> None:
 
 SABOTAGES: Mapping[str, Callable[[], None]] = {
     "early-ack": acknowledge_early,
+    "early-memory-ack": acknowledge_memories_early,
     "drop-lock": drop_lock,
     "forget-result": forget_results,
 }

@@ -36,8 +36,8 @@ class Ended:
 
 
 def campaign(*arguments: str) -> Ended:
-    """Run a campaign in a process of its own, with few conversations, so that it is over soon."""
-    small = ["--conversations", "3", "--clients", "3", *arguments]
+    """Run a campaign of turns in a process of its own, with few conversations, so that it is over soon."""
+    small = ["--no-memories", "--conversations", "3", "--clients", "3", *arguments]
     ended = subprocess.run(
         [sys.executable, "-m", "tests.crash.campaign", *small],
         cwd=CHECKOUT,

@@ -1,7 +1,7 @@
 """Python imports this at the start of every process that has this folder on its path: those of a campaign's Ray.
 
 Where such a process loads the conversation store, the witnesses of its commits and of who holds its file start
-watching it, and the sabotage that was asked for, if any, begins.
+watching it. There and where a process loads the store of memories, the sabotage that was asked for, if any, begins.
 """
 
 from __future__ import annotations
@@ -15,42 +15,49 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-STORE = "perdure.storage.conversation_store"
+CONVERSATIONS = "perdure.storage.conversation_store"
+MEMORIES = "perdure.storage.memory_store"
+SABOTAGED = {"early-ack": CONVERSATIONS, "drop-lock": CONVERSATIONS, "forget-result": CONVERSATIONS}
+"""The store whose process each sabotage is for; those that are not named are for the owner of memories."""
 
 
 class _Finder(MetaPathFinder):
-    """Finds the store's module as ever, and has it changed once it has been executed."""
+    """Finds a store's module as ever, and has it changed once it has been executed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != STORE:
+        if fullname not in (CONVERSATIONS, MEMORIES):
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            sys.meta_path.insert(0, self)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
         def execute_and_change(module: ModuleType) -> None:
             execute(module)
-            sys.modules[STORE] = module
-            _change()
+            sys.modules[fullname] = module
+            _change(fullname)
 
         spec.loader.exec_module = execute_and_change  # type: ignore[method-assign]
         return spec
 
 
-def _change() -> None:
+def _change(store: str) -> None:
     from tests.crash.openings import watch_openings
     from tests.crash.sabotage import SABOTAGES
     from tests.crash.witness import watch_commits
 
-    place = Path(os.environ["CRASH_CAMPAIGN_DIR"])
-    watch_commits(place / "witness.log")
-    watch_openings(place / "openings.log")
+    if store == CONVERSATIONS:
+        place = Path(os.environ["CRASH_CAMPAIGN_DIR"])
+        watch_commits(place / "witness.log")
+        watch_openings(place / "openings.log")
     sabotage = os.environ.get("CRASH_CAMPAIGN_SABOTAGE")
-    if sabotage:
+    if sabotage and SABOTAGED.get(sabotage, MEMORIES) == store:
         SABOTAGES[sabotage]()
 
 
