@@ -82,7 +82,7 @@ def _findings(path: Path) -> Iterator[Finding]:
     if directory_path(path).exists():
         yield from check_directory(path, settings, is_served=host is not None)
     if memory_path(path).exists():
-        yield from check_memory(path, is_served=host is not None)
+        yield from check_memory(path, settings, is_served=host is not None)
 
 
 def _versions() -> Iterator[Finding]:

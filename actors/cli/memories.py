@@ -95,10 +95,13 @@ def forget_memory(
         memories = _view(owner, contact)
         found = [memory for memory in memories.recall(key) if memory.scope.contact_id == contact]
         if not found:
-            output.line(f"nothing is remembered under {key!r}")
+            if output.as_json:
+                output.json(None)
+            else:
+                output.line(f"nothing is remembered under {key!r}")
             return
         output.note(f"{_key(found[0])}: {one_line(found[0].value, VALUE_CHARS)}")
-        if not is_sure and not typer.confirm("Forget it? Its history stays.", err=True):
+        if not is_sure and not output.agrees("Forget it? Its history stays."):
             raise typer.Exit(1)
         memories.forget(key)
     if output.as_json:
@@ -118,7 +121,7 @@ def reindex(data_dir: Path | None, kinds: Sequence[IndexKind], output: Output) -
         output.json(counts)
     else:
         for name, count in counts.items():
-            output.line(f"{name}: {amount(count, 'memory') if count == 1 else f'{count:,} memories'}")
+            output.line(f"{name}: {amount(count, 'memory', 'memories')}")
 
 
 def memory_as_json(memory: Memory) -> dict[str, object]:

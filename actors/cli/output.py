@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -62,6 +63,12 @@ class Output:
         """Say on standard error, on one line, what went wrong."""
         typer.echo(f"perdure: {one_line(text)}", err=True)
 
+    @staticmethod
+    def agrees(question: str) -> bool:
+        """Ask on standard error, so that the answer stays clean; an end of the input is a no."""
+        typer.echo(f"{question} [y/N]: ", nl=False, err=True)
+        return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         """Print rows under headings; numbers stand at the right, and what is not known is a `?`."""
         cells = [[one_line("?" if cell is None else _shown(cell)) for cell in row] for row in rows]
@@ -103,9 +110,9 @@ def moment(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-def amount(count: int, noun: str) -> str:
-    """A number of things."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def amount(count: int, noun: str, plural: str | None = None) -> str:
+    """A number of things; `plural` where it is not made with an s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def _as_json(content: object, indent: int | None = None) -> str:

@@ -101,7 +101,7 @@ def planned_steps(seed: int, client: int) -> Iterator[Step]:
             action, place = "remember", (None, f"shared.{chance.randrange(SHARED_KEYS)}")
         if action == "turn" and (turn := next(turns, None)) is not None:
             key, value = turn_memory(turn)
-            yield Step(step_id=f"{turn_mark(turn)} {name}", action="turn", contact=contact, key=key, value=value)
+            yield Step(step_id=f"{turn_mark(turn)}{name}", action="turn", contact=contact, key=key, value=value)
             continue
         step = Step(step_id=name, action="remember", contact=place[0], key=place[1], value=_value(chance, name))
         yield replace(step, action="forget", value=None) if action == "forget" else step

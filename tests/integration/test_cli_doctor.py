@@ -13,7 +13,9 @@ from perdure.storage.agent_options import AgentOptions
 from perdure.storage.data_directory import DataDirectory
 from perdure.storage.directory_records import ConversationNote
 from perdure.storage.directory_store import DirectoryStore
-from perdure.storage.layout import conversation_path, directory_path
+from perdure.storage.layout import conversation_path, directory_path, memory_path
+from perdure.storage.memory_store import MemoryStore
+from perdure.storage.settings import MemorySettings
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -63,7 +65,12 @@ def doctor(perdure_alone, data_dir):
 def test_all_is_well_without_a_runtime_and_none_is_started(doctor, data_dir, perdure_alone):
     status, told = doctor()
     assert (status, told["warning"], told["problem"]) == (0, [], [])
-    for finding in ("directory: 1 agent, 1 conversation", "conversation files: all 1 are there", "python: 3."):
+    for finding in (
+        "directory: 1 agent, 1 conversation",
+        "conversation files: all 1 are there",
+        "python: 3.",
+        "embedded model: bge-small-en-v1.5-int8, ",
+    ):
         assert any(line.startswith(finding) for line in told["ok"]), finding
     assert sorted(path.name for path in (data_dir / "run").iterdir()) == ["host.lock"]
     status, output, _ = perdure_alone("--data-dir", data_dir, "doctor")
@@ -137,6 +144,18 @@ def test_a_directory_that_is_broken_is_a_problem(doctor, data_dir):
     status, told = doctor()
     assert status == 1
     assert told["problem"][0].startswith("directory: it could not be read")
+
+
+def test_of_memories_that_nothing_serves_the_file_is_read_and_one_that_is_broken_is_a_problem(doctor, data_dir):
+    MemoryStore.open(memory_path(data_dir), MemorySettings()).close()
+    status, told = doctor()
+    assert (status, told["problem"]) == (0, [])
+    assert "memory: 0 active, 0 superseded, 0 to be verified; waiting: nothing" in told["ok"]
+    memory_path(data_dir).write_bytes(b"nonsense" * 1000)
+    status, told = doctor()
+    assert status == 1
+    [found] = told["problem"]
+    assert found.startswith(f"memory: {memory_path(data_dir)}: is no DuckDB database")
 
 
 def test_a_data_directory_that_is_not_there_is_not_made(perdure_alone, tmp_path):
