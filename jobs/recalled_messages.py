@@ -68,11 +68,6 @@ class SaidMessage:
             ensure_ascii=False,
         )
 
-    @property
-    def said_by(self) -> str:
-        """The speaker, where one is known, else the role."""
-        return self.speaker or self.role
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageHit:
@@ -111,7 +106,8 @@ def messages_shown(recalled: RecalledMessages) -> str:
 
 def _line(hit: MessageHit) -> str:
     message = hit.message
-    text = cut_text(" ".join(message.text.split()), MAX_SHOWN_CHARS).replace("\n", " ")
+    text = cut_text(message.text, MAX_SHOWN_CHARS)
     said_by = message.role if message.speaker is None else f"{message.speaker} ({message.role})"
     where = f"conversation {message.conversation_id}"
-    return f"[{message.created_at:%Y-%m-%d %H:%M}; {where}; score {hit.score:.4f}] {said_by}: {text}"
+    line = f"[{message.created_at:%Y-%m-%d %H:%M}; {where}; score {hit.score:.4f}] {said_by}: {text}"
+    return " ".join(line.split())  # no text can look like another hit

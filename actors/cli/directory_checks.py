@@ -125,7 +125,7 @@ def _outbox(known: _Known, settings: Settings) -> Iterator[Finding]:
         if len(known.parked) > NAMED:
             text = f"{amount(len(known.parked) - NAMED, 'line')} more like these"
             yield warning("outbox", text, "`perdure conversations` counts them")
-    if not settings.outbox.consumers:
+    if not (settings.outbox.index or settings.outbox.consumers):
         yield ok("outbox", "nobody follows the messages")
         return
     waiting = [row for row in known.rows if row.undelivered]

@@ -127,7 +127,8 @@ def test_roles_and_limits_are_kept(messages: Messages) -> None:
     here = identity()
     messages.index(here, [said(n, f"number {n} of the list", "assistant" if n % 2 else "user") for n in range(60)])
     assert len(messages.recall(here, "number list").hits) == SETTINGS.conversation_limit
-    assert len(messages.recall(here, "number list", limit=40).hits) == 40
+    for mode in ("keyword", "semantic", "hybrid"):
+        assert len(messages.recall(here, "number list", limit=55, mode=mode).hits) == 55
     hits = messages.recall(here, "number list", role="assistant", limit=40).hits
     assert {hit.message.role for hit in hits} == {"assistant"}
     assert len(hits) == 30
