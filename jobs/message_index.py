@@ -26,7 +26,7 @@ CHANNELS: Mapping[SearchMode, tuple[Channel, ...]] = {
     "keyword": ("keyword",),
     "hybrid": ("vector", "keyword"),
 }
-EMBEDDED_AT_ONCE = 4
+EMBEDDED_AT_ONCE = 2
 """Texts that wait for the embedder at a time: a query that comes meanwhile waits for so many only."""
 VECTOR_HITS = 50
 """The nearest messages that take part in the fusion. The keyword channel's are `recall.keyword_hits`."""
