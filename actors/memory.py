@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ..jobs.clock import SystemClock
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ..storage.memory_store import MemoryStore
     from ..storage.records import ConversationIdentity, StoredMessage
 
+CLOSE_WAIT_S = 20.0
+"""How long a file that has failed stays open for the calls under way: none takes longer but making an index anew."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -45,6 +48,9 @@ class MemoryProcess:
         self._store: MemoryStore | None = None
         self._service: MemoryService | None = None
         self._indexer: MessageIndexer | None = None
+        self._users = 0
+        """Calls that the service has under way."""
+        self._unused = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"Memory({self._place.data_dir})"
@@ -145,12 +151,20 @@ class MemoryProcess:
                 await self._open()
             service = self._service
             assert service is not None
+            self._users += 1
+            self._unused.clear()
+        has_failed = False
         try:
             yield service
         except StorageError as error:
-            if not isinstance(error, IndexUnavailableError):
-                await self._close(service)  # the database may have closed itself
+            has_failed = not isinstance(error, IndexUnavailableError)
             raise
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._unused.set()
+            if has_failed:
+                await self._close(service)  # the database may have closed itself
 
     async def _open(self) -> None:
         from ..jobs.embedded_decisions import EmbeddedDecisions
@@ -186,6 +200,8 @@ class MemoryProcess:
         async with self._opening:
             if self._service is not service:
                 return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._unused.wait(), CLOSE_WAIT_S)  # what is under way has its own answer
             store, self._service, self._store = self._store, None, None
             try:
                 await service.stop()
