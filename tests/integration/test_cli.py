@@ -156,8 +156,18 @@ def test_the_demonstration_keeps_its_claims_without_key_or_network(tmp_path):
     assert wait_until_unserved(tmp_path / "data" / "run")
     shutil.rmtree(ray_dir, ignore_errors=True)
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
-    for claim in ("SCRIPT", "kill -9", "exactly once: search_flights, hold_seat", "no tool has run again"):
+    for claim in (
+        "SCRIPT",
+        "kill -9",
+        "exactly once: search_flights, hold_seat",
+        "ok  another conversation knows it",
+        "ok  what was replaced is found no more",
+        "ok  and its history is kept",
+        "no tool has run again",
+        "ok  it still knows where Ana lives",
+    ):
         assert claim in ended.stdout
+    assert "memory.duckdb" in ended.stdout
     assert "\x1b" not in ended.stdout  # plain, since it is piped
     assert list((tmp_path / "data").rglob("*.duckdb"))
 
