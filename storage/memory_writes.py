@@ -43,7 +43,11 @@ def recorded(write: MemoryWrite, result: WriteResult) -> WriteRecord:
 
 
 def digest_of(write: MemoryWrite) -> str:
-    """What has to be equal for a write to be a repeat. Its times are not among it, nor the id that it offers."""
+    """What has to be equal for a write to be a repeat.
+
+    Its times are not among it, nor the id that it offers, nor what it supersedes: that is found out each time anew,
+    and once it was superseded it is no longer found.
+    """
     asked = (
         write.scope.contact_id,
         write.key,
@@ -54,7 +58,6 @@ def digest_of(write: MemoryWrite) -> str:
         write.task_id,
         write.session_id,
         write.source,
-        dump_versions(write.supersedes),
     )
     return hashlib.sha256(json.dumps(asked).encode("ascii")).hexdigest()[:32]
 

@@ -189,6 +189,13 @@ def test_a_write_that_cannot_be_stored_harms_none_beside_it(store: MemoryStore) 
     assert current(store, "food").value == "rice"
 
 
+def test_a_repeat_is_known_as_one_though_what_it_replaced_is_no_longer_there_to_be_named(store: MemoryStore) -> None:
+    write(store, a_write(1))
+    [first] = write(store, a_write(2, "colour", "green", supersedes=(version(1),)))
+    assert write(store, a_write(2, "colour", "green")) == [first]
+    assert first.superseded == (version(1),)
+
+
 def test_a_write_supersedes_those_of_its_scope_that_are_still_active(store: MemoryStore) -> None:
     write(
         store, a_write(1, "a", scope=ANA), a_write(2, "b", scope=ANA), a_write(3, "c", scope=BO), a_write(4, "d"),
