@@ -10,45 +10,46 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage.errors import InvalidInputError, PerdureError
+from ..storage.errors import IndexDamagedError, InvalidInputError, PerdureError
+from ..storage.hot_memories import HotMemories
 from ..storage.index_records import IndexHit
-from ..storage.index_scope import IndexScope
 from ..storage.memory_index_records import INDEX_KINDS, IndexKind, MemoryCounts
-from ..storage.memory_input import stored_key
-from ..storage.memory_keys import AGENT_WIDE, AgentId, Scope, VectorId, Visibility, query_tokens
+from ..storage.memory_input import checked_write, stored_key
+from ..storage.memory_keys import AgentId, Scope, VectorId, Visibility, query_tokens, vector_id
 from ..storage.memory_reader import EVERY_MEMORY, NEWEST_FIRST
 from ..storage.memory_readers import MemoryReaders
-from ..storage.memory_records import Memory, MemoryFilter, MemoryId, MemoryOrder, VersionId, WriteId
+from ..storage.memory_records import FORGOTTEN, Memory, MemoryFilter, MemoryId, MemoryOrder, VersionId, WriteId
 from ..storage.memory_store import MemoryStore
-from ..storage.memory_write_records import Access, MemoryWrite
-from ..storage.records import AgentName
+from ..storage.memory_write_records import MemoryWrite, Outcome
 from ..storage.settings import Settings
 from ..storage.text import clean_text
+from .background import on_thread
 from .clock import Clock
 from .decision_model import DecisionModel
+from .hot_reads import ask_hot
 from .index_access import EmbeddingAccess, KeywordAccess, SearchAnswer, VectorAccess
+from .index_comparison import IndexComparison
 from .index_feed import IndexFeed
 from .memory_feeds import KeywordFeed, ValueVectors, VectorFeed
 from .memory_requests import Difference, KeyRecall, RecallQuery, Remember, Remembered
+from .memory_upkeep import MemoryUpkeep
+from .memory_verifier import MemoryVerifier, index_scope
 from .memory_writer import MemoryWriter
-from .recall import Found, exact_key_found, recall
+from .recall import Found, exact_key_found, found_by_id, recall
 from .recalled import Channel, Recalled
-from .verification import NewMemory, Verdict, verify
+from .verification import Verdict
 
 Result = TypeVar("Result")
 Search = Callable[[int], Awaitable[SearchAnswer]]
 """Asks an index for so many hits."""
 
-ACCESS_FLUSH_S = 1.0
-"""How long it takes at most until what was used is noted."""
-KEPT_WRITE_IDS = timedelta(days=7)
 MOST_WIDENED = 4
 """How often a search is widened that found only what is no longer active."""
 
@@ -72,39 +73,44 @@ class MemoryService:
         self._vector = vector
         self._keyword = keyword
         self._embedder = embedder
-        self._decisions = decisions
         self._clock = clock
         self._settings = settings
-        self._vectors = ValueVectors(embedder)
         self._writer = MemoryWriter(store)
         self._threads = {name: ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("read", *INDEX_KINDS)}
         self._readers = store.readers()
+        vectors = ValueVectors(embedder)
         self._feeds: dict[IndexKind, IndexFeed[Any]] = {
-            "vector": VectorFeed("vector", vector, *self._feeding("vector"), vectors=self._vectors, embedder=embedder),
+            "vector": VectorFeed("vector", vector, *self._feeding("vector"), vectors=vectors, embedder=embedder),
             "keyword": KeywordFeed("keyword", keyword, *self._feeding("keyword")),
         }
-        self._accesses: dict[AgentId, dict[MemoryId, Access]] = {}
-        self._noting: asyncio.Task[None] | None = None
+        self._comparisons = {kind: IndexComparison(feed) for kind, feed in self._feeds.items()}
+        self._verifier = MemoryVerifier(
+            store, self._writer, self._read, vector, vectors, decisions, clock, settings.memory
+        )
+        self._upkeep = MemoryUpkeep(self._writer, self._verifier, self._wake_feeds, clock, settings.memory)
+        self._parts: tuple[IndexFeed[Any] | IndexComparison | MemoryUpkeep, ...] = (
+            *self._feeds.values(),
+            *self._comparisons.values(),
+            self._upkeep,
+        )
 
     def _feeding(self, kind: IndexKind) -> tuple[MemoryWriter, MemoryReaders, ThreadPoolExecutor, Callable[[], int]]:
         return self._writer, self._store.readers(), self._threads[kind], lambda: self._store.committed_seq
 
     def start(self) -> None:
         """Begin, in the running event loop: the indexes are told what they have missed."""
-        for feed in self._feeds.values():
-            feed.start()
-        self._noting = asyncio.create_task(self._keep_noting())
+        for part in self._parts:
+            part.start()
 
     async def stop(self) -> None:
         """End, once what is being written is."""
-        for feed in self._feeds.values():
-            await feed.stop()
-        if self._noting is not None:
-            self._noting.cancel()
-        await self._note_accesses()
-        self._writer.close()
-        for thread in self._threads.values():
-            thread.shutdown(wait=True)
+        try:
+            for part in reversed(self._parts):
+                await part.stop()
+        finally:
+            self._writer.close()
+            for thread in self._threads.values():
+                thread.shutdown(wait=True)
 
     # Writing.
 
@@ -115,30 +121,37 @@ class MemoryService:
             InvalidInputError: It cannot be stored; names the field. Nothing was written.
             MemoryConflictError: The id of the write is taken by another fact.
         """
-        write = _write_of(fact, self._clock.now())
-        verdict = await self._verdict(write) if fact.is_verified else Verdict(verification="not_needed")
+        write = checked_write(_write_of(fact, self._clock.now()), self._settings.memory)
+        verdict = await self._verifier.verdict(write) if fact.is_verified else Verdict(verification="not_needed")
         result = await self._writer.write(verdict.applied_to(write))
+        outcome: Outcome = result.outcome
         superseded = result.superseded
         if verdict.outdated_by is not None:
             by = verdict.outdated_by.version_id
-            ended = await self._writer.run(lambda store: _end_outdated(store, write, result.version_id, by))
-            superseded += tuple(ended)
+            if await self._verifier.end_outdated(write.agent_id, result.version_id, by):
+                outcome = "outdated"
         for related in verdict.noticed:
             logger.info("a memory of agent %s contradicts %s, and replaces nothing", write.agent_id, related.key)
         return Remembered(
-            outcome=result.outcome,
+            outcome=outcome,
             version_id=result.version_id,
             superseded=superseded,
             verification=verdict.verification,
-            not_yet_in=await self._told(),
+            not_yet_in=await self._told(vector_id(write.agent_id, write.scope, write.key)),
         )
 
     async def forget(self, agent_id: AgentId, scope: Scope, key: str) -> VersionId | None:
-        """End what is active under a key; no channel finds it any more. What it was, or None."""
+        """End what is active under a key; no channel finds it any more.
+
+        Returns:
+            What it was, also where it had been forgotten before: a repeat is told the same. None: there was nothing.
+        """
         now = self._clock.now()
         ended = await self._writer.run(lambda store: store.forget(agent_id=agent_id, scope=scope, key=key, at=now))
-        if ended is not None:
-            await self._told()
+        if ended is None:
+            versions = await self.history(Visibility(agent_id=agent_id, scopes=(scope,)), key)
+            return next((each.version_id for each in reversed(versions) if each.reason == FORGOTTEN), None)
+        await self._told()
         return ended
 
     # Reading.
@@ -149,7 +162,7 @@ class MemoryService:
         visible = query.visible
         limits = self._settings.recall
         top_k = limits.top_k if query.top_k is None else _checked_count(query.top_k, "top_k")
-        scope = _index_scope(visible)
+        scope = index_scope(visible)
         width = 2 * max(top_k, limits.keyword_hits)
         unanswered: dict[Channel, str] = {}
         found: dict[Channel, Sequence[Found]] = {}
@@ -162,6 +175,8 @@ class MemoryService:
             except TimeoutError:
                 unanswered[name] = f"it did not answer within {limits.channel_timeout_s:g} s"
             except PerdureError as error:
+                if isinstance(error, IndexDamagedError):
+                    self._comparisons[name].suspect(visible.agent_id)
                 unanswered[name] = str(error)
             if name not in unanswered and feed.problem is not None:
                 unanswered[name] = f"it is behind: {feed.problem}"
@@ -177,34 +192,33 @@ class MemoryService:
             vector.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
             await asyncio.gather(channel("vector", by_vector), channel("keyword", by_keyword))
             vector.cancel()
-        hot = self._store.hot
-        found["exact_key"] = exact_key_found(hot.exact_key(visible, query_tokens(text), width))
         now = self._clock.now()
-        recalled = recall(
-            found,
-            unanswered,
-            hot.touches(visible) if query.is_filled else (),
-            lambda rows: hot.by_rows(visible, rows),
-            now,
-            limits,
-            top_k,
-        )
-        self._note_use(visible.agent_id, (hit.memory for hit in recalled.hits if not hit.is_filled), now)
+
+        def fused(hot: HotMemories) -> Recalled:
+            found["exact_key"] = exact_key_found(hot.exact_key(visible, query_tokens(text), width))
+            touches = hot.touches(visible) if query.is_filled else ()
+            return recall(found, unanswered, touches, lambda rows: hot.by_rows(visible, rows), now, limits, top_k)
+
+        recalled = await ask_hot(self._store.hot, visible.agent_id, fused)
+        self._upkeep.used(visible.agent_id, (hit.memory for hit in recalled.hits if not hit.is_filled), now)
         return recalled
 
     async def recall_key(self, wanted: KeyRecall) -> Sequence[Memory]:
         """What stands under a key, the contact's before the agent's; without a key the newest of all."""
         if wanted.as_of is not None:
-            as_of, key = wanted.as_of, wanted.key
-            held = await self._read(lambda readers: readers.memories.as_of(wanted.visible, as_of, key))
-            return held[: wanted.limit]
+            as_of = wanted.as_of
+            held = await self._read(lambda readers: readers.memories.as_of(wanted.visible, as_of, wanted.key))
+            return sorted(held, key=lambda memory: wanted.visible.precedence(memory.scope))[: wanted.limit]
         now = self._clock.now()
         if wanted.key is None:
             found: Sequence[Memory] = await self.page(wanted.visible, limit=wanted.limit)
         else:
-            current = self._store.hot.current(wanted.visible, stored_key(wanted.key))
+            key = stored_key(wanted.key)
+            current = await ask_hot(
+                self._store.hot, wanted.visible.agent_id, lambda hot: hot.current(wanted.visible, key)
+            )
             found = [] if current is None else [current]
-        self._note_use(wanted.visible.agent_id, found, now)
+        self._upkeep.used(wanted.visible.agent_id, found, now)
         return found
 
     async def get(self, visible: Visibility, memory_id: MemoryId) -> Memory | None:
@@ -235,11 +249,11 @@ class MemoryService:
 
     async def reindex(self, kind: IndexKind) -> int:
         """Make an index anew from the file; how many memories are in it now."""
-        return await self._feeds[kind].reindex(lambda _: None)
+        return await self._comparisons[kind].reindex()
 
     async def differences(self, *, repair: bool = False) -> Sequence[Difference]:
         """How each index differs from the file; repaired, if asked for."""
-        return [await self._feeds[kind].difference(repair=repair) for kind in INDEX_KINDS]
+        return [await self._comparisons[kind].difference(repair=repair) for kind in INDEX_KINDS]
 
     def problems(self) -> dict[IndexKind, str]:
         """Indexes that cannot be told now, each with the reason."""
@@ -247,40 +261,28 @@ class MemoryService:
 
     # Inside.
 
-    async def _verdict(self, write: MemoryWrite) -> Verdict:
-        settings = self._settings.memory
-        scope = Visibility(agent_id=write.agent_id, scopes=(write.scope,))
-        if not settings.verify or not self._store.hot.touches(scope):
-            return Verdict(verification="not_needed")
-        new = NewMemory.of_write(write, self._store.hot.current(scope, write.key))
-        if new.kind == "task":
-            return Verdict(verification="not_needed")
-        try:
-            async with asyncio.timeout(settings.verify_timeout_s):
-                candidates = await self._candidates(scope, clean_text(write.value))
-                return await asyncio.to_thread(verify, new, candidates, self._decisions, settings)
-        except (PerdureError, TimeoutError) as error:
-            logger.info("a memory of agent %s is to be verified later: %s", write.agent_id, error)
-            return Verdict(verification="unverified")
-
-    async def _candidates(self, scope: Visibility, value: str) -> list[Memory]:
-        """Active memories of the scope that are like a value, the likest first."""
-        settings = self._settings.memory
-        vectors = (await self._vectors.of(value)).vectors
-        answer = await self._vector.search(vectors[0], _index_scope(scope), settings.verify_candidates + 2)
-        near = [VectorId(hit.source) for hit in answer.hits if hit.score >= settings.verify_similarity]
-        memories = self._store.hot.by_vector_ids(scope, near)
-        return [memories[vector_id] for vector_id in near if vector_id in memories]
-
-    async def _told(self) -> dict[IndexKind, str]:
-        """Tell the indexes what is committed; those that could not be told."""
+    async def _told(self, written: VectorId | None = None) -> dict[IndexKind, str]:
+        """Tell the indexes what is committed; those that could not be told, or cannot take what was written."""
         seq = self._store.committed_seq
         timeout_s = self._settings.index.tell_timeout_s
         reasons = await asyncio.gather(*(feed.until_told(seq, timeout_s) for feed in self._feeds.values()))
-        return {kind: reason for kind, reason in zip(self._feeds, reasons, strict=True) if reason is not None}
+        found = {}
+        for (kind, feed), late in zip(self._feeds.items(), reasons, strict=True):
+            reason = late or (None if written is None else feed.refusal(written))
+            if reason is not None:
+                found[kind] = reason
+        return found
+
+    def _wake_feeds(self) -> None:
+        for feed in self._feeds.values():
+            feed.wake()
 
     async def _query_vector(self, query: RecallQuery, text: str) -> NDArray[np.float32]:
         if query.vector is not None:
+            if len(query.vector) % 4:
+                raise InvalidInputError(
+                    "vector", f"{len(query.vector)} bytes are no float32s", "give four bytes a number"
+                )
             return np.frombuffer(query.vector, np.float32)
         return await self._embedder.embed_query(text)
 
@@ -293,61 +295,24 @@ class MemoryService:
         wanted: int,
     ) -> list[Found]:
         """The hits that are still active; what the index lost with its process is told it first."""
+        timeout_s = self._settings.recall.channel_timeout_s
         found: list[Found] = []
         for _ in range(MOST_WIDENED):
-            answer = await search(width)
-            if not await feed.answered(answer.incarnation, self._settings.recall.channel_timeout_s):
-                continue
-            found = self._resolved(visible, answer.hits)
+            answer = await feed.searched(lambda: search(width), timeout_s)  # noqa: B023
+            found = await self._resolved(visible, answer.hits)
             if len(found) >= wanted or len(answer.hits) < width:
-                return found
+                break
             width *= 4
         return found
 
-    def _resolved(self, visible: Visibility, hits: Iterable[IndexHit]) -> list[Found]:
-        scores = {VectorId(hit.source): hit.score for hit in hits}
-        memories = self._store.hot.by_vector_ids(visible, scores)
-        return [
-            Found(memory=memories[vector_id], relevance=score)
-            for vector_id, score in scores.items()
-            if vector_id in memories
-        ]
-
-    def _note_use(self, agent_id: AgentId, memories: Iterable[Memory], at: datetime) -> None:
-        noted = self._accesses.setdefault(agent_id, {})
-        for memory in memories:
-            before = noted.get(memory.memory_id)
-            times = 1 if before is None else before.times + 1
-            noted[memory.memory_id] = Access(memory_id=memory.memory_id, times=times, at=at)
-
-    async def _keep_noting(self) -> None:
-        while True:
-            await asyncio.sleep(ACCESS_FLUSH_S)
-            try:
-                await self._note_accesses()
-            except PerdureError as error:
-                logger.warning("the use of memories was not noted: %s", error)
-
-    async def _note_accesses(self) -> None:
-        accesses, self._accesses = self._accesses, {}
-        for agent_id, noted in accesses.items():
-            if noted:
-                await self._writer.run(
-                    lambda store, agent_id=agent_id, noted=noted: store.record_access(  # type: ignore[misc]
-                        agent_id=agent_id, accesses=list(noted.values())
-                    )
-                )
+    async def _resolved(self, visible: Visibility, hits: Iterable[IndexHit]) -> list[Found]:
+        scores = [(VectorId(hit.source), hit.score) for hit in hits]
+        ids = [each for each, _ in scores]
+        active = await ask_hot(self._store.hot, visible.agent_id, lambda hot: hot.by_vector_ids(visible, ids))
+        return found_by_id(scores, active)
 
     async def _read(self, body: Callable[[MemoryReaders], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads["read"], body, self._readers)
-
-
-def _index_scope(visible: Visibility) -> IndexScope:
-    agent = AgentName(visible.agent_id)
-    if visible.scopes is None:
-        return IndexScope(agent=agent, contacts=None)
-    contacts = tuple(scope.contact_id for scope in visible.scopes if scope.contact_id is not None)
-    return IndexScope(agent=agent, contacts=contacts, with_agent_wide=AGENT_WIDE in visible.scopes)
+        return await on_thread(self._threads["read"], body, self._readers)
 
 
 def _write_of(fact: Remember, at: datetime) -> MemoryWrite:
@@ -369,12 +334,6 @@ def _write_of(fact: Remember, at: datetime) -> MemoryWrite:
         at=at,
         valid_from=fact.valid_from,
     )
-
-
-def _end_outdated(store: MemoryStore, write: MemoryWrite, version: VersionId, by: VersionId) -> Sequence[VersionId]:
-    """Supersede what was stored just now by a memory that was said later."""
-    reason = "outdated when it was stored"
-    return store.supersede(agent_id=write.agent_id, versions=[version], by=by, reason=reason, at=write.at)
 
 
 def _checked_count(given: object, field: str, least: int = 1) -> int:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ..storage.memory_store import MemoryStore
 from ..storage.memory_write_records import MemoryWrite, WriteRefused, WriteResult
+from .background import on_thread
 
 Result = TypeVar("Result")
 MOST_AT_ONCE = 128
@@ -37,8 +38,8 @@ class MemoryWriter:
         return await future
 
     async def run(self, body: Callable[[MemoryStore], Result]) -> Result:
-        """Let something else be written, behind what was asked for before."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, body, self._store)
+        """Let something else be written, behind what was asked for before. Raises as `on_thread` and what it calls."""
+        return await on_thread(self._thread, body, self._store)
 
     def close(self) -> None:
         """Let the last write end."""

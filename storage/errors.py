@@ -273,6 +273,12 @@ class FileInUseError(StorageError):
     retryable = True
 
 
+class FileClosedError(StorageError):
+    """This process has just let go of the file; the next call opens it anew. Nothing was written."""
+
+    retryable = True
+
+
 class FileMissingError(StorageError):
     """A conversation has been stored here and its file is gone. It is not made anew, empty."""
 

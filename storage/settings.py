@@ -168,6 +168,8 @@ class MemorySettings:
     verify_similarity: float = 0.6
     verify_timeout_s: float = 10.0
     """A write that could not be verified by then is stored unverified."""
+    verify_again_s: float = 60.0
+    """How often what was stored unverified is looked for, to be verified."""
     replaces_probability: float = 0.75
     confidence_extracted: float = 0.5
     confidence_flushed: float = 0.6

@@ -78,6 +78,7 @@ LIMITS: Mapping[str, Limits] = {
     "memory.verify_candidates": _COUNT,
     "memory.verify_similarity": _SHARE,
     "memory.verify_timeout_s": _DURATION,
+    "memory.verify_again_s": _DURATION,
     "memory.replaces_probability": _SHARE,
     "memory.confidence_extracted": _SHARE,
     "memory.confidence_flushed": _SHARE,
