@@ -38,7 +38,7 @@ PartName = Literal[
     "system_prompt", "notes", "ongoing_task", "memories", "head", "overlays", "tail", "resumed", "input", "rounds"
 ]
 
-_LEFT_BY_NOTES = 200  # tokens that notes and ongoing task leave, however large their share
+_LEFT_FOR_REST = 200  # tokens that notes, ongoing task and memories leave, however large their shares
 _LEAST_FOR_ROUNDS = 70
 _LEAST_FOR_RESUMED = 56
 _MUST_ANSWER = "[No more tools can be called in this turn. Answer with what there is.]"
@@ -121,11 +121,13 @@ def build_context(
     check_system_prompt(system_prompt, limits)
     prompt = [passage("system", system_prompt)] if system_prompt else []
     room = limits.budget_tokens - tokens_of(prompt)
-    notes_room = min(int(limits.budget_tokens * limits.notes_share), room - _LEFT_BY_NOTES)
+    notes_room = min(int(limits.budget_tokens * limits.notes_share), room - _LEFT_FOR_REST)
     task, notes = _working_state(working_state, notes_room)
+    room -= tokens_of([*task, *notes])
+    memories_room = min(int(limits.budget_tokens * limits.memories_share), room - _LEFT_FOR_REST)
+    memories = recalled_passage(recalled, memories_room)
     ending = [passage("system", _MUST_ANSWER)] if must_answer else []
-    memories = recalled_passage(recalled, min(int(limits.budget_tokens * limits.memories_share), room - notes_room))
-    room -= tokens_of([*task, *notes, *memories, *ending])
+    room -= tokens_of([*memories, *ending])
 
     groups = [round_passages(one, contents) for one in rounds]
     taken_over = ResumedResults(resumed or Resumed(rounds=()), rounds, settings.turn.resumed_results)
