@@ -5,6 +5,7 @@ Each call carries an id made of its turn and call, so that one that was cut off 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -99,7 +100,18 @@ MEMORY_TOOLS: Mapping[str, ToolSpec] = {
 class MemoryTools:
     """Runs the memory tools of one turn."""
 
-    def __init__(self, memory: TurnMemory, agent_id: AgentId, origin: CallOrigin, settings: Settings) -> None:
+    def __init__(
+        self,
+        memory: TurnMemory,
+        agent_id: AgentId,
+        origin: CallOrigin,
+        settings: Settings,
+        own_tools: Sequence[ToolSpec] = (),
+    ) -> None:
+        """`own_tools`: the agent's. One that has the name of a tool from here takes its place."""
+        own = {tool.name for tool in own_tools}
+        self.specs: Mapping[str, ToolSpec] = {name: spec for name, spec in MEMORY_TOOLS.items() if name not in own}
+        """Those that the model is offered."""
         self._settings = settings
         self._memory = memory
         self._agent_id = agent_id
@@ -132,7 +144,7 @@ class MemoryTools:
         origin = self._origin
         done = self._memory.remember(
             Remember(
-                write_id=f"{origin.conversation_id}/{origin.turn_id}/{call.call_id}",
+                write_id=_write_id(origin, call),
                 agent_id=self._agent_id,
                 scope=self._scope,
                 key=key,
@@ -165,10 +177,18 @@ class MemoryTools:
         return messages_shown(self._memory.recall_messages(query))
 
     def _forget(self, _: ToolCall, arguments: Mapping[str, Any]) -> str:
+        """Only in the scope in which `remember` writes: nobody's conversation takes away what concerns all."""
         key = arguments["key"]
-        scopes = dict.fromkeys((self._scope, AGENT_WIDE))
-        ended = next((scope for scope in scopes if self._memory.forget(self._agent_id, scope, key) is not None), None)
-        return f"Nothing was remembered under {key!r}." if ended is None else f"Forgotten: {key_shown(ended, key)}."
+        ended = self._memory.forget(self._agent_id, self._scope, key)
+        return (
+            f"Nothing was remembered under {key!r}." if ended is None else f"Forgotten: {key_shown(self._scope, key)}."
+        )
+
+
+def _write_id(origin: CallOrigin, call: ToolCall) -> str:
+    """The same for a call that runs again, whatever signs the ids have, and short however long they are."""
+    ids = json.dumps([origin.conversation_id, origin.turn_id, call.call_id])
+    return f"call:{hashlib.sha256(ids.encode('ascii')).hexdigest()}"
 
 
 def shown(memories: Sequence[Memory]) -> str:

@@ -12,7 +12,7 @@ from ..storage.settings import Settings
 from ..storage.text import clean_text, cut_text
 from .chat_model import ToolSpec
 from .clock import Clock
-from .memory_tools import MEMORY_TOOLS, MemoryTools
+from .memory_tools import MemoryTools
 from .passages import UNKNOWN_RESULT
 from .tool_runner import CallOrigin, ToolOutcome, ToolRunner
 from .turn_events import ToolFinished, ToolStarted
@@ -41,7 +41,7 @@ class ToolRounds:
         self._memory_tools = memory_tools
         self._specs: Mapping[str, ToolSpec] = {
             **{spec.name: spec for spec in tools},
-            **(MEMORY_TOOLS if memory_tools is not None else {}),
+            **(memory_tools.specs if memory_tools is not None else {}),
             **WORKING_TOOLS,
         }
         self.contents: dict[CallId, str] = {}
@@ -78,7 +78,7 @@ class ToolRounds:
                 ended.append(outcome)
             elif call.name in WORKING_TOOLS:
                 yield from self._run_working_tool(call)
-            elif self._memory_tools is not None and call.name in MEMORY_TOOLS:
+            elif self._memory_tools is not None and call.name in self._memory_tools.specs:
                 yield from self._commit([self._memory_tools.run(call)], {call.call_id: call})
             else:
                 started.append((call, self._specs[call.name]))

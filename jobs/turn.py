@@ -27,7 +27,7 @@ from ..storage.text import clean_text
 from .chat_model import ChatModel, ChatReply, ChatRequest, ToolSpec
 from .clock import Clock
 from .context import Context, build_context, gather_history
-from .memory_tools import MEMORY_TOOLS, MemoryTools
+from .memory_tools import MemoryTools
 from .take_over import TakenOver, take_over
 from .tool_rounds import ToolRounds
 from .tool_runner import CallOrigin, ToolRunner
@@ -153,7 +153,7 @@ class _Attempt:
         )
         memory_id = request.agent.memory_id
         self._memory_tools = (
-            MemoryTools(executor.memory, AgentId(memory_id), origin, executor.settings)
+            MemoryTools(executor.memory, AgentId(memory_id), origin, executor.settings, request.agent.tools)
             if executor.memory is not None and memory_id is not None
             else None
         )
@@ -209,7 +209,7 @@ class _Attempt:
         yield TurnFinished(reply=finished)
 
     def _offered(self) -> tuple[ToolSpec, ...]:
-        memory_tools = MEMORY_TOOLS.values() if self._memory_tools is not None else ()
+        memory_tools = self._memory_tools.specs.values() if self._memory_tools is not None else ()
         return (*self._request.agent.tools, *memory_tools, *WORKING_TOOLS.values())
 
     def _ask(self, context: Context, tools: tuple[ToolSpec, ...]) -> Generator[TextPiece, None, ChatReply]:

@@ -14,11 +14,13 @@ from perdure.jobs.conversation import Conversation
 from perdure.jobs.tool_runner import CallOrigin, ToolOutcome
 from perdure.jobs.turn import AgentProfile, Cancelled, TurnRequest
 from perdure.jobs.turn_events import TurnEvent, TurnFinished
+from perdure.jobs.turn_memory import TurnMemory
 from perdure.storage import fault_points
 from perdure.storage.conversation_store import ConversationStore
 from perdure.storage.records import (
     AgentName,
     CallId,
+    ContactId,
     ConversationId,
     ConversationIdentity,
     Reply,
@@ -121,7 +123,16 @@ LOOK = ToolSpec(name="look", description="Looks.", parameters={"type": "object"}
 class Harness:
     """One conversation through any number of processes."""
 
-    def __init__(self, path: Path, steps: Sequence[ChatReply | Exception], settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        steps: Sequence[ChatReply | Exception],
+        settings: Settings | None = None,
+        memory: TurnMemory | None = None,
+        contact: str | None = None,
+    ) -> None:
+        self.memory = memory
+        self.contact = None if contact is None else ContactId(contact)
         self.path = path / "conversation.duckdb"
         self.clock = ManualClock()
         self.model = ScriptedModel(steps)
@@ -135,11 +146,11 @@ class Harness:
         """A new process on the same file."""
         self.store = ConversationStore.open(
             self.path,
-            ConversationIdentity(agent=AgentName("agent"), conversation_id=ConversationId("c")),
+            ConversationIdentity(agent=AgentName("agent"), conversation_id=ConversationId("c"), contact=self.contact),
             self.clock.now(),
         )
         self.conversation = Conversation(
-            self.store, self.model, self.tools, self.clock, self.settings, self.cancellation
+            self.store, self.model, self.tools, self.clock, self.settings, self.cancellation, self.memory
         )
 
     def restart(self) -> None:
