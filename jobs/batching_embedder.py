@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from ..storage.errors import PerdureError
 from .embedder import EmbeddedText, Embedder, Vectors
 
 SURELY_WHOLE_CHARS = 400
@@ -37,6 +38,8 @@ class BatchingEmbedder:
 
     def embed(self, texts: Sequence[str], *, is_query: bool) -> list[EmbeddedText]:
         """The vectors of texts to search by, or to be found: those of any length, in chunks. Raises as `Embedder`."""
+        if not texts:
+            return []
         request = _Request(texts, is_query, Future())
         self._requests.put(request)
         return request.answer.result()
@@ -57,11 +60,12 @@ class BatchingEmbedder:
             for request in requests:
                 request.answer.set_result([next(found) for _ in request.texts])
         except Exception as error:  # noqa: BLE001 - goes to those who asked
-            if len(requests) == 1:
-                requests[0].answer.set_exception(error)
+            if len(requests) > 1 and not (isinstance(error, PerdureError) and error.retryable):
+                for request in requests:  # one of them may be to blame, and the others are not to pay for it
+                    self._answer([request], is_query)
                 return
-            for request in requests:  # one of them may be to blame, and the others are not to pay for it
-                self._answer([request], is_query)
+            for request in requests:
+                request.answer.set_exception(error)
 
     def _embedded(self, texts: Sequence[str], is_query: bool) -> list[EmbeddedText]:
         if is_query:
