@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -192,3 +193,26 @@ def test_the_records_of_the_settings_come_without_pydantic() -> None:
     code = "import sys, perdure.storage.settings; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_readme_lists_every_setting_with_its_default_and_those_that_nothing_reads_yet_by_name() -> None:
+    text = (
+        (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split("## Settings")[1].split("\n## ")[0]
+    )
+    rows = re.findall(r"^\| `(\w+\.\w+)` \| (\S+) \| .+ \|$", text, re.MULTILINE)
+    sentence = text.split("These exist with their defaults")[1]
+    unread = set(re.findall(r"`([\w.]+)`", sentence))
+    every = {
+        f"{section.name}.{field.name}": getattr(getattr(Settings(), section.name), field.name)
+        for section in dataclasses.fields(Settings)
+        for field in dataclasses.fields(section.default_factory)  # type: ignore[arg-type]
+    }
+    assert len(dict(rows)) == len(rows)
+    assert {key for key in every if key not in unread and key.split(".")[0] not in unread} == {key for key, _ in rows}
+    assert dict(rows) == {key: shown(every[key]) for key, _ in rows}
+
+
+def shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:.10g}" if isinstance(default, float) else "none" if default is None else str(default)
