@@ -12,7 +12,9 @@ import pytest
 from perdure.jobs.chat_model import ChatModel, ChatReply, ToolSpec
 from perdure.jobs.embedded_chat import EmbeddedChat
 from perdure.jobs.memory_requests import KeyRecall, RecallQuery, Remember, Remembered
+from perdure.jobs.message_query import MessageQuery
 from perdure.jobs.recalled import Recalled
+from perdure.jobs.recalled_messages import RecalledMessages
 from perdure.jobs.turn import AgentProfile
 from perdure.storage.errors import CallTimeoutError
 from perdure.storage.memory_keys import AGENT_WIDE, AgentId, Scope
@@ -51,6 +53,9 @@ class CuttingMemory:
 
     def recall_key(self, wanted: KeyRecall) -> Sequence[Memory]:
         return self._done("recall_key", lambda: self.world.recall_key(wanted))  # type: ignore[no-any-return]
+
+    def recall_messages(self, query: MessageQuery) -> RecalledMessages:
+        raise NotImplementedError(query.text)
 
 
 @pytest.fixture
