@@ -13,6 +13,7 @@ KEYS = {
     "checkpoint_excess_ms",
     "turn_overhead_ms_p50",
     "turn_overhead_excess_ms",
+    "turn_with_memory_ms_p50",
     "tool_round_ms_p50",
     "live_pss_mib",
     "dormant_bytes_20_messages",

@@ -1,7 +1,9 @@
 """What a turn costs: time beside the disk's own, memory of a live conversation, bytes of a dormant one.
 
 `python -m tests.benchmarks.turn [--n 200] [--churn 1000] [--seed 0]`. Times are compared with a raw write and
-`fdatasync` of the same size, interleaved with what is measured, since the disk's pace changes by the hour.
+`fdatasync` of the same size, interleaved with what is measured, since the disk's pace changes by the hour. The turns
+are those of agents without memory; what memory adds to one (a recall, with the text embedded, and the index of its
+messages beside) is told by itself.
 """
 
 from __future__ import annotations
@@ -168,9 +170,12 @@ def dormant_bytes(path: Path, words: Words) -> int:
     return path.stat().st_size
 
 
-def send_times(runtime: Runtime, words: Words, n: int, raw: RawDisk) -> tuple[list[float], list[float]]:
+def send_times(
+    runtime: Runtime, words: Words, n: int, raw: RawDisk, *, has_memory: bool = False
+) -> tuple[list[float], list[float]]:
     """Times of a whole `send` without tools, and of the raw disk in between."""
-    chat = runtime.agent("sender", model=INSTANT).conversation("c")
+    name = "sender with memory" if has_memory else "sender"
+    chat = runtime.agent(name, model=INSTANT, memory=has_memory).conversation("c")
     for _ in range(10):
         chat.send(words.text(200))
     sends, syncs = [], []
@@ -185,7 +190,7 @@ def tool_round_times(runtime: Runtime, words: Words, n: int, without_tools_ms: f
     """Times of one tool round, from turns of several."""
     steps = tuple(CallTools((("instant", {"place": place}),)) for place in range(ROUNDS))
     script = Script((Rule(None, (*steps, Say("done"))),))
-    chat = runtime.agent("rounds", model=script, tools=[instant]).conversation("c")
+    chat = runtime.agent("rounds", model=script, tools=[instant], memory=False).conversation("c")
     chat.send("warm up")
     return [(elapsed_ms(lambda: chat.send(words.text(200))) - without_tools_ms) / ROUNDS for _ in range(n)]
 
@@ -246,6 +251,7 @@ def main() -> None:
             send_ms = statistics.median(sends)
             rounds = tool_round_times(runtime, words, max(5, chosen.n // 10), send_ms)
             pss = live_pss_mib(runtime, chosen.live)
+            remembering, _ = send_times(runtime, words, chosen.n, RawDisk(folder / "raw3", 30_000), has_memory=True)
         shutil.rmtree(ray_dir, ignore_errors=True)
     sync_ms, send_sync_ms = statistics.median(syncs), statistics.median(send_syncs)
     commit_ms = statistics.median(commits)
@@ -265,6 +271,11 @@ def main() -> None:
                 value=send_ms - 3 * send_sync_ms,
                 meaning="that, less 3 fdatasyncs measured beside it",
                 goal=8,
+            ),
+            Figure(
+                key="turn_with_memory_ms_p50",
+                value=statistics.median(remembering),
+                meaning="whole send of an agent with memory, empty yet",
             ),
             Figure(key="tool_round_ms_p50", value=statistics.median(rounds), meaning="one round of an instant tool"),
             Figure(key="live_pss_mib", value=pss, meaning=f"median of {chosen.live} live conversations", goal=85),
