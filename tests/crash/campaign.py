@@ -42,7 +42,7 @@ from .tools import look, reserve
 from .witness import read_evidence
 
 COUNTS: Sequence[Count] = ("acked_lost", "duplicates", "finished_tools_rerun", "unopenable")
-MEMORY_COUNTS: Sequence[Count] = ("acked_memories_lost", "stale_found", "index_differences")
+MEMORY_COUNTS: Sequence[Count] = ("acked_memories_lost", "stale_found", "not_found", "index_differences")
 SABOTAGES = ("early-ack", "forget-result")
 SHOWN_VIOLATIONS = 40
 IDLE_S = 2.0

@@ -19,6 +19,7 @@ Count = Literal[
     "duplicates",
     "finished_tools_rerun",
     "index_differences",
+    "not_found",
     "stale_found",
     "unopenable",
 ]

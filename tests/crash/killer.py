@@ -34,7 +34,9 @@ DEATHS_ALLOWED = 2
 """A turn that has died so often is spared: once more, and it ends as failed, which other tests look at."""
 STANDSTILL_S = 120.0
 """Without a kill for so long, the campaign is over."""
-WEIGHT_PER_POINT = 3
+POINTS_WEIGHT = 56
+"""Of all fault points that turns pass."""
+MEMORY_POINTS_WEIGHT = 6
 LINES_BETWEEN_KILLS = 12
 LONGEST_REST_S = 15.0
 
@@ -44,7 +46,7 @@ class Victim:
     """A kind of process that is killed from outside."""
 
     weight: int
-    """How often, beside `WEIGHT_PER_POINT` for each fault point."""
+    """How often, beside the fault points and the others."""
     pid: Callable[[random.Random], int]
     """One of them; 0 while there is none."""
     longest_delay_s: float = 0.0
@@ -61,6 +63,7 @@ class Killer(threading.Thread):
         place: CampaignPlace,
         stop: threading.Event,
         points: Sequence[str],
+        points_weight: int,
         victims: Mapping[str, Victim],
     ) -> None:
         super().__init__(name="killer", daemon=True)
@@ -69,6 +72,7 @@ class Killer(threading.Thread):
         self.place = place
         self._stop_all = stop
         self._points = points
+        self._points_weight = points_weight
         self._victims = victims
         self._due = deque(points)
         self._chance.shuffle(self._due)
@@ -87,10 +91,9 @@ class Killer(threading.Thread):
 
     def run(self) -> None:
         """Kill."""
-        weights = [WEIGHT_PER_POINT * len(self._points), *(victim.weight for victim in self._victims.values())]
+        weights = [self._points_weight, *(victim.weight for victim in self._victims.values())]
         last_kill, done = time.monotonic(), 0
         while done < self._wanted and time.monotonic() - last_kill < STANDSTILL_S:
-            self.rest()
             if self.is_anybody_spared():
                 time.sleep(0.1)
                 continue
@@ -101,6 +104,7 @@ class Killer(threading.Thread):
                 self._signal(chosen, self._victims[chosen])
             if self.kills > done:
                 last_kill, done = time.monotonic(), self.kills
+            self.rest()
         self._disarm()
         self._stop_all.set()
 
@@ -131,7 +135,8 @@ class Killer(threading.Thread):
 
     def _signal(self, kind: str, victim: Victim) -> None:
         pid = victim.pid(self._chance)
-        time.sleep(self._chance.uniform(0.0, victim.longest_delay_s))
+        if victim.longest_delay_s:
+            time.sleep(self._chance.uniform(0.0, victim.longest_delay_s))
         if is_running(pid) and not self.is_anybody_spared():
             os.kill(pid, signal.SIGKILL)
             self.signals[kind] += 1
@@ -154,7 +159,7 @@ class KillerOfTurns(Killer):
         points = FAULT_POINTS + (MEMORY_FAULT_POINTS if with_memory else ())
         if with_memory:
             victims |= owners_of_memories(runtime)
-        super().__init__(wanted, seed, place, board.stop, points, victims)
+        super().__init__(wanted, seed, place, board.stop, points, POINTS_WEIGHT, victims)
         self._board = board
 
     def is_anybody_spared(self) -> bool:
@@ -182,10 +187,16 @@ class KillerOfMemories(Killer):
             seed,
             place,
             threading.Event(),
-            points=() if spares_others else MEMORY_FAULT_POINTS,
+            points=MEMORY_FAULT_POINTS,
+            points_weight=0 if spares_others else MEMORY_POINTS_WEIGHT,
             victims={"memory": owners["memory"]} if spares_others else {**owners, "conversation": conversation},
         )
         self._noted = 0
+
+    def run(self) -> None:
+        """Kill, once the clients have begun."""
+        self.rest()
+        super().run()
 
     def rest(self) -> None:
         """Wait until so many lines have come to the clients' journals, or nothing comes for long."""

@@ -33,7 +33,15 @@ from .killer import KillerOfMemories, table
 from .memory_attack import AGREE_S, MemoryAttack, MemoryOutcome
 from .place import CampaignPlace, environment_of_actors
 
-COUNTS: Sequence[Count] = ("acked_memories_lost", "duplicates", "stale_found", "index_differences", "unopenable")
+COUNTS: Sequence[Count] = (
+    "acked_memories_lost",
+    "duplicates",
+    "stale_found",
+    "not_found",
+    "index_differences",
+    "unopenable",
+)
+"""`not_found`: recall lacked what was just acknowledged, and named no channel that could not answer."""
 SABOTAGES = {"early-ack": "early-memory-ack"}
 """By name: what is broken inside the actors. Only the memory process is killed then, at random instants."""
 SABOTAGED_AGREE_S = 2.0

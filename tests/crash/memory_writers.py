@@ -159,7 +159,7 @@ class _Client:
         assert step.value is not None
         values, is_whole = self._found(step, step.value)
         if is_whole and step.value not in values:
-            self._violated("acked_memories_lost", f"{step} is not found by what it says; found {values}")
+            self._violated("not_found", f"{step}, acknowledged and told to all indexes; recall found {values}")
 
     def _found(self, step: Step, query: str) -> tuple[list[str], bool]:
         recalled = self._until_answered(

@@ -13,7 +13,7 @@ from .test_campaign import processes_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 CHECKOUT = Path(__file__).parents[2]
-COUNTS = ["acked_memories_lost", "duplicates", "stale_found", "index_differences", "unopenable"]
+COUNTS = ["acked_memories_lost", "duplicates", "stale_found", "not_found", "index_differences", "unopenable"]
 
 
 def campaign(*arguments: str) -> tuple[int, str]:
