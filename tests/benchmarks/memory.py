@@ -155,7 +155,7 @@ class Bench:
         return not self.recall(0).unanswered
 
     def hot_bytes(self) -> int:
-        """Of the vectors that are kept for search: only this agent's were searched for long."""
+        """Of the vectors that are kept for search: of all agents, since each write looks for what is like it."""
         return int(self._ray.get(self._vector_index.hot_bytes.remote()))
 
     def rss_mib(self) -> float:
@@ -229,7 +229,8 @@ def measure(
     bench = Bench(runtime, agent, seed)
     assert bench.answers()
     settle(runtime)
-    disk = disk_bytes(data_dir)
+    disk, hot_bytes = disk_bytes(data_dir), bench.hot_bytes()
+    memories = n + OTHERS * max(10, n // 10)
     for body in (bench.recall, bench.vector, bench.keyword):
         times_of(body, 20)
     recalls = times_of(bench.recall, times)
@@ -267,8 +268,8 @@ def measure(
         Figure(key="exact_ms_p50", value=statistics.median(exact), meaning="by key"),
         Figure(key="floor_numpy_ms_p50", value=numpy_ms, meaning="bare matrix product, in process"),
         Figure(key="floor_lancedb_ms_p50", value=lancedb_ms, meaning="bare flat search, in process"),
-        Figure(key="disk_bytes_per_memory", value=disk / (n + OTHERS * max(10, n // 10)), meaning="file and indexes"),
-        Figure(key="hot_bytes_per_10k", value=bench.hot_bytes() / n * 10_000, meaning="vectors kept for search"),
+        Figure(key="disk_bytes_per_memory", value=disk / memories, meaning="file and indexes"),
+        Figure(key="hot_bytes_per_10k", value=hot_bytes / memories * 10_000, meaning="vectors kept for search"),
         Figure(key="files_after_5000_upserts", value=files, meaning=f"in all tables, after {upserts}", goal=200),
         Figure(
             key="search_after_over_before_5000_upserts", value=after / before, meaning="vector and keyword", goal=1.5

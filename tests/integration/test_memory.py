@@ -77,7 +77,12 @@ def test_what_was_acknowledged_is_found_by_every_channel_after_a_kill(runtime, n
     before = pid_of(runtime, victim)
     kill(runtime, victim)
     recalled = memories.fused_recall("violet door colour", 5, fill=False)
-    assert recalled.unanswered == {}
+    limit = time.monotonic() + 60
+    while recalled.unanswered:  # a machine that is too busy may take longer to begin a process anew
+        assert list(recalled.unanswered) == [victim]
+        assert len(values(recalled)) == 5
+        assert time.monotonic() < limit
+        recalled = memories.fused_recall("violet door colour", 5, fill=False)
     assert sorted(values(recalled)) == [f"The door number {number} is painted in violet" for number in range(5)]
     assert all({place.channel for place in hit.ranks} == {"vector", "keyword", "exact_key"} for hit in recalled.hits)
     assert pid_of(runtime, victim) != before  # guards the test itself

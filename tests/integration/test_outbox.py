@@ -129,6 +129,7 @@ def test_a_later_consumer_gets_dormant_conversations_from_their_beginning_and_th
             until(lambda: not live_conversations(live_folder(data_dir)), "dormant again")
             records = runtime.conversations()
             until(lambda: {r.outbox_pending for r in runtime.conversations()} == {0}, "noted")
+            until(lambda: runtime.job_runs("outbox-sweep"), "the sweep is told of once it has ended")
             [run, *_] = runtime.job_runs("outbox-sweep")
             print(run.counts)
         """,
