@@ -82,7 +82,10 @@ def test_kills_lose_nothing_acknowledged_and_repeat_nothing_finished_and_leave_n
     ("sabotage", "noticed"), [("early-ack", "acked_lost"), ("forget-result", "finished_tools_rerun")]
 )
 def test_a_campaign_against_a_broken_perdure_says_so(sabotage: str, noticed: str) -> None:
-    ended = campaign("--kills", "8", "--seed", "2", "--sabotage", sabotage)
+    for seed in ("2", "3", "4"):  # on a busy machine eight kills may all miss the moment in which it does harm
+        ended = campaign("--kills", "8", "--seed", seed, "--sabotage", sabotage)
+        if ended.status:
+            break
     assert ended.status == 1
     assert ended.result[noticed] > 0
     assert processes_of(ended.directory) == []
