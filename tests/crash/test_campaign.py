@@ -82,10 +82,9 @@ def test_kills_lose_nothing_acknowledged_and_repeat_nothing_finished_and_leave_n
     ("sabotage", "noticed"), [("early-ack", "acked_lost"), ("forget-result", "finished_tools_rerun")]
 )
 def test_a_campaign_against_a_broken_perdure_says_so(sabotage: str, noticed: str) -> None:
-    for seed in ("2", "3", "4"):  # on a busy machine eight kills may all miss the moment in which it does harm
-        ended = campaign("--kills", "8", "--seed", seed, "--sabotage", sabotage)
-        if ended.status:
-            break
+    ended = campaign("--kills", "8", "--seed", "2", "--sabotage", sabotage)
+    if not ended.status:  # on a busy machine eight kills may all miss the moment in which it does harm
+        ended = campaign("--kills", "24", "--seed", "3", "--sabotage", sabotage)
     assert ended.status == 1
     assert ended.result[noticed] > 0
     assert processes_of(ended.directory) == []
