@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ ANSWER = "agent> "
 QUIT, RETRY = "/quit", "/retry"
 STOPPED = 130
 LOOK_S = 5.0
+LOOK_AGAIN_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class Talk:
         self._ask = ask
         self._unanswered: tuple[str, str] | None = None
         """Turn id and text of the last turn that raised an error."""
+        self._left: TurnStream | None = None
+        """The last turn that nobody waits for any more."""
         self._is_in_line = False
         """The last thing printed is a piece of an answer."""
 
@@ -140,6 +144,7 @@ class Talk:
                 self._event(event)
             self._unanswered = None
         except KeyboardInterrupt:
+            self._left = stream
             self._remark("Not waiting any more: the turn goes on and is stored.")
         except (HostError, RuntimeClosedError):
             self._end_line()
@@ -185,14 +190,22 @@ class Talk:
             self._is_in_line = False
 
     def _say_goodbye(self) -> None:
-        """Tell of a turn that nobody waits for any more."""
+        """Tell of a turn that nobody waits for any more; one that has not reached its conversation yet is waited for."""
+        limit = time.monotonic() + LOOK_S
         with suppress(PerdureError):  # it is only a remark
-            for turn in self._chat.inspect(timeout_s=LOOK_S).open_turns:
-                if turn.is_running:
-                    self._output.line(
-                        f"Turn {one_line(turn.turn_id)} is still at work. What it has done is stored; it goes on while"
-                        " the runtime does, which `perdure up` keeps."
-                    )
+            while not (running := self._running_turns()) and self._is_under_way() and time.monotonic() < limit:
+                time.sleep(LOOK_AGAIN_S)
+            for turn_id in running:
+                self._output.line(
+                    f"Turn {one_line(turn_id)} is still at work. What it has done is stored; it goes on while"
+                    " the runtime does, which `perdure up` keeps."
+                )
+
+    def _running_turns(self) -> list[str]:
+        return [turn.turn_id for turn in self._chat.inspect(timeout_s=LOOK_S).open_turns if turn.is_running]
+
+    def _is_under_way(self) -> bool:
+        return self._left is not None and not self._left.has_ended()
 
 
 def _print_reply(reply: Reply, output: Output) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 
@@ -25,6 +26,11 @@ class TurnStream:
         self._executor = executor
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._is_over = False
+        self._has_ended = threading.Event()
+
+    def has_ended(self) -> bool:
+        """Has the turn ended, whether or not anybody has iterated so far?"""
+        return self._has_ended.is_set()
 
     def run_in(self, lane: Lane, events: Callable[[], Iterator[Event]]) -> None:
         """Run the turn when its lane comes to it; if it never does, whoever iterates is told why."""
@@ -38,11 +44,14 @@ class TurnStream:
             self._events.put(None)
         except BaseException as error:  # noqa: BLE001 - belongs to whoever iterates
             self._events.put(error)
+        finally:
+            self._has_ended.set()
 
     def _pass_on_refusal(self, ran: Future[None]) -> None:
         refusal = ran.exception()  # `feed` itself raises nothing
         if refusal is not None:
             self._events.put(refusal)
+            self._has_ended.set()
 
     def __iter__(self) -> TurnStream:
         return self
