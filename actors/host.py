@@ -29,8 +29,8 @@ from .ray_environment import prepare_ray, ray_temp_dir
 
 LOOK_S = 0.25
 PREDECESSOR_WAIT_S = 20.0
-FAREWELL_S = 5.0
-"""For live conversations to tell the directory what they hold."""
+FAREWELL_S = 10.0
+"""For live conversations to deliver what they can and tell the directory what they hold."""
 SLOW_START = 4
 """Exit status: Ray gave its own start up after half a minute, as it does on a machine that is too busy."""
 ANOTHER_HOST = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
     from ..storage.conversation_reader import ConversationReader
     from ..storage.conversation_store import ConversationStore
 
-PACE_S = 0.5
-"""Between deliveries to the runtime's own consumer while turns come in: each costs the conversation a commit."""
+QUIET_S = 0.5
+"""So long no turn may have come before the runtime's own consumer has its turn: indexing is work that turns need not
+wait for, and what comes together costs one commit."""
+LATEST_S = 5.0
+"""After which it has its turn in any case."""
 AFTER_ERROR_S = 1.0
 BUSY_AT_MOST_S = 60.0
 """A consumer that takes longer with a batch does not keep its conversation's process from ending."""
@@ -92,10 +96,34 @@ class CursorWriter:
             raise cause_of(error) from None
 
 
+class Pace:
+    """When work that may wait is due: once nothing new has come for a while, or it has waited for long."""
+
+    def __init__(self) -> None:
+        self._newest = -math.inf
+        self._oldest: float | None = None
+
+    def begin(self, at: float) -> None:
+        """Something new has come, at a moment of a monotonic clock, in seconds."""
+        self._newest = at
+        if self._oldest is None:
+            self._oldest = at
+
+    def end(self) -> None:
+        """All that has come so far is being done."""
+        self._oldest = None
+
+    def rest_s(self, at: float) -> float:
+        """Seconds until it is due; 0 or less: now."""
+        if self._oldest is None:
+            return 0.0
+        return min(self._newest + QUIET_S, self._oldest + LATEST_S) - at
+
+
 class OutboxWorker:
     """Delivers when it is woken, and again while something is left.
 
-    The runtime's own consumer has its turn every half second at most, unless somebody waits for it.
+    The runtime's own consumer has its turn when the conversation is quiet, unless somebody waits for it.
     """
 
     def __init__(
@@ -122,7 +150,7 @@ class OutboxWorker:
         self._last_depths: Mapping[str, int] = {}
         self._wake = threading.Event()
         self._hurry = threading.Event()
-        self._paced_until = 0.0
+        self._pace = Pace()
         self._changed = threading.Condition()
         self._passes = 0
         self._busy_since: float | None = None
@@ -136,11 +164,12 @@ class OutboxWorker:
     def start(self) -> None:
         """Begin with what an earlier process left; without a consumer, nothing ever runs."""
         if self.is_needed:
-            self._wake.set()
+            self.wake()
             self._thread.start()
 
     def wake(self) -> None:
         """There may be new messages."""
+        self._pace.begin(time.monotonic())
         self._wake.set()
 
     @property
@@ -197,7 +226,7 @@ class OutboxWorker:
         while True:
             self._wake.wait(pause_s)
             if not self._own:
-                self._hurry.wait(max(0.0, self._paced_until - time.monotonic()))
+                self._wait_until_quiet()
             with self._changed:
                 is_urgent = self._hurry.is_set()
                 self._hurry.clear()
@@ -219,6 +248,10 @@ class OutboxWorker:
                     self._passes += 1
                     self._changed.notify_all()
 
+    def _wait_until_quiet(self) -> None:
+        while (rest_s := self._pace.rest_s(time.monotonic())) > 0 and not self._hurry.wait(rest_s):
+            pass
+
     def _pass(self, *, is_urgent: bool) -> float | None:
         """Deliver all that can be delivered; how long to wait before what is left, None when nothing is."""
         self._kinds = (INDEX, *self._own) if self._settings.index and self._is_indexed() else self._own
@@ -227,10 +260,10 @@ class OutboxWorker:
             return None
         pauses: list[float | None] = []
         if INDEX in self._kinds:
-            rest_s = self._paced_until - time.monotonic()
+            rest_s = self._pace.rest_s(time.monotonic())
             if is_urgent or rest_s <= 0:
+                self._pace.end()
                 pauses.append(self._deliver(self._to_index()))
-                self._paced_until = time.monotonic() + PACE_S
             else:
                 pauses.append(rest_s)
         try:

@@ -23,6 +23,7 @@ SHARE_OF_MEMORY = 0.5
 
 CAP_LOOK_S = 5.0
 """How often a conversation looks whether it is beyond the cap: those that were in use when it was exceeded stay."""
+ASK_AGAIN_S = 0.1
 
 logger = logging.getLogger(__name__)
 
@@ -103,16 +104,37 @@ def passivate_beyond_cap(folder: Path, namespace: str, own_name: str, settings: 
 
 
 def passivate_all(folder: Path, namespace: str, timeout_s: float) -> None:
-    """Ask every live conversation of the node to end, as their Ray is about to; one that is at work declines."""
+    """Have every live conversation of the node deliver what it can and end, as their Ray is about to.
+
+    One that is at work declines, and is asked again while there is time.
+    """
     import ray
 
-    asked = []
+    limit = time.monotonic() + timeout_s
+    actors: list[Any] = []
     for live in live_conversations(folder):
         with suppress(ValueError):  # it has ended
-            actor: Any = ray.get_actor(live.actor_name, namespace)
-            asked.append(actor.passivate.options(max_task_retries=0).remote(0.0))
-    if asked:
-        ray.wait(asked, num_returns=len(asked), timeout=timeout_s)
+            actors.append(ray.get_actor(live.actor_name, namespace))
+    drained = [
+        actor.drain_outbox.options(max_task_retries=0, concurrency_group="control").remote(timeout_s / 2)
+        for actor in actors
+    ]
+    if drained:
+        ray.wait(drained, num_returns=len(drained), timeout=timeout_s / 2)
+    while actors and time.monotonic() < limit:
+        asked = {actor.passivate.options(max_task_retries=0).remote(0.0): actor for actor in actors}
+        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=max(0.0, limit - time.monotonic()))
+        actors = [asked[answer] for answer in answered if _has_declined(answer)]
+        time.sleep(ASK_AGAIN_S)
+
+
+def _has_declined(answer: Any) -> bool:
+    import ray
+
+    try:
+        return not ray.get(answer)
+    except ray.exceptions.RayError:  # it ends as it answers
+        return False
 
 
 def _ask(request: Callable[[], Any]) -> None:

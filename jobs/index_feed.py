@@ -125,7 +125,8 @@ class IndexFeed(ABC, Generic[Row]):
         """Begin to tell it, in the running event loop."""
         self._tasks = [asyncio.create_task(self._keep_telling())]
         self._wake.set()
-        self.doubt.set()
+        if self._committed_seq() >= 0:  # else there is nothing to compare it with, and it need not even run
+            self.doubt.set()
 
     async def stop(self) -> None:
         """Tell it no more."""
@@ -347,6 +348,7 @@ class IndexFeed(ABC, Generic[Row]):
         """Note which process answered."""
         if self._incarnation is None:
             self._incarnation = incarnation
+            self.doubt.set()
         elif self._incarnation != incarnation:
             self._begin_again(incarnation)
 

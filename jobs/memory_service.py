@@ -162,6 +162,8 @@ class MemoryService:
         visible = query.visible
         limits = self._settings.recall
         top_k = limits.top_k if query.top_k is None else _checked_count(query.top_k, "top_k")
+        if not await ask_hot(self._store.hot, visible.agent_id, lambda hot: hot.has_any(visible)):
+            return Recalled(hits=(), unanswered={})  # no channel can find anything, and nobody need embed the text
         scope = index_scope(visible)
         width = 2 * max(top_k, limits.keyword_hits)
         unanswered: dict[Channel, str] = {}

@@ -81,6 +81,10 @@ class ActiveMemories:
             for segments, _, row in heapq.nsmallest(limit, matching)
         ]
 
+    def has_any(self, visible: Visibility) -> bool:
+        """As `MemoryReader.has_any`."""
+        return any(scope.row_of for scope in self._visible(visible))
+
     def touches(self, visible: Visibility) -> Touches:
         """As `MemoryReader.touches`."""
         return Touches.joined([scope.touches.view() for scope in self._visible(visible)])

@@ -64,6 +64,10 @@ class HotMemories:
         """As `MemoryReader.exact_key`."""
         return self._ask(visible.agent_id, lambda memories: memories.exact_key(visible, tokens, limit))
 
+    def has_any(self, visible: Visibility) -> bool:
+        """As `MemoryReader.has_any`."""
+        return self._ask(visible.agent_id, lambda memories: memories.has_any(visible))
+
     def touches(self, visible: Visibility) -> Touches:
         """As `MemoryReader.touches`."""
         return self._ask(visible.agent_id, lambda memories: memories.touches(visible))

@@ -86,6 +86,10 @@ class MemoryReader:
         found = self.by_rows(visible, [-row for _, _, row in best]) if best else {}
         return [KeyMatch(memory=found[-row], segments=-segments) for segments, _, row in best if -row in found]
 
+    def has_any(self, visible: Visibility) -> bool:
+        """Is anything active?"""
+        return bool(self._query("SELECT 1 FROM agent_state", visible, "AND superseded_at IS NULL LIMIT 1"))
+
     def touches(self, visible: Visibility) -> Touches:
         """How lately and how often each active memory was used, in no order."""
         return Touches.of(

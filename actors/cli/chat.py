@@ -190,7 +190,7 @@ class Talk:
             self._is_in_line = False
 
     def _say_goodbye(self) -> None:
-        """Tell of a turn that nobody waits for any more; one that has not reached its conversation yet is waited for."""
+        """Tell of a turn that nobody waits for any more; one that has not reached its conversation is waited for."""
         limit = time.monotonic() + LOOK_S
         with suppress(PerdureError):  # it is only a remark
             while not (running := self._running_turns()) and self._is_under_way() and time.monotonic() < limit:

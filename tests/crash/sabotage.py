@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 
 def acknowledge_early() -> None:
-    """A turn's reply goes out before it is committed: its commit waits until the file is used again."""
+    """A turn's reply goes out before it is committed: its commit waits until the file is used again, once in vain."""
     from perdure.storage.conversation_store import ConversationStore
 
-    _commit_late(ConversationStore, "finish_turn")
+    _commit_late(ConversationStore, "finish_turn", dies_once=True)
 
 
 def acknowledge_memories_early() -> None:
@@ -24,7 +25,7 @@ def acknowledge_memories_early() -> None:
     _commit_late(MemoryStore, "write_memories")
 
 
-def _commit_late(store: type, method: str) -> None:
+def _commit_late(store: type, method: str, *, dies_once: bool = False) -> None:
     """What a method of a store commits waits until its thread uses the file again."""
     from perdure.storage.database import Database, Transaction
 
@@ -35,6 +36,8 @@ def _commit_late(store: type, method: str) -> None:
     def commit_late(database: Database) -> None:
         statements = late.pop(database, [])
         if statements:
+            if dies_once:
+                _die_once(database.path)
             with begin(database) as transaction:
                 for sql, parameters in statements:
                     transaction.execute(sql, parameters)
@@ -70,10 +73,26 @@ def _commit_late(store: type, method: str) -> None:
 
 
 def forget_results() -> None:
-    """Results of tools that were committed are dropped when a conversation's file is opened again."""
+    """Results of tools that were committed are dropped when a conversation's file is opened again, as it soon is."""
     from perdure.storage import turn_log
+    from perdure.storage.conversation_store import ConversationStore
 
     turn_log.load_results = lambda _: ()  # type: ignore[assignment, attr-defined]
+    record = ConversationStore.record_results
+
+    @functools.wraps(record)
+    def record_and_die(store: ConversationStore, **arguments: Any) -> None:
+        record(store, **arguments)
+        _die_once(store.path)
+
+    ConversationStore.record_results = record_and_die  # type: ignore[method-assign]
+
+
+def _die_once(path: Path) -> None:
+    """Die where a broken Perdure cannot afford it: once for each file. Kills from outside seldom meet the moment."""
+    with suppress(FileExistsError):
+        path.with_suffix(".died").touch(exist_ok=False)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def drop_lock() -> None:

@@ -134,7 +134,7 @@ def test_a_host_that_is_killed_takes_its_ray_along_and_the_next_connect_starts_a
     _, errors = script.communicate(timeout=100)
     assert script.returncode != 0
     assert errors  # Ray ends the processes that were attached, and says so
-    left = wait_until_gone(everything, 5)
+    left = wait_until_gone(everything, 15)  # one that was just being started looks for its Ray first
     assert {command_line(pid) for pid in left} <= {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
     for pid in left:  # for a minute these two try to tell the dead GCS that the raylet is dead
         with contextlib.suppress(ProcessLookupError):

@@ -72,6 +72,7 @@ def check_memory_against_file(store: MemoryStore, readers: MemoryReaders) -> Non
         assert hot.by_rows(visible, rows) == file.by_rows(visible, rows)
         assert hot.exact_key(visible, tokens, 5) == file.exact_key(visible, tokens, 5)
         by_row = lambda touch: touch.row_id  # noqa: E731
+        assert hot.has_any(visible) == file.has_any(visible) == bool(len(file.touches(visible)))
         assert sorted(hot.touches(visible), key=by_row) == sorted(file.touches(visible), key=by_row)
 
 

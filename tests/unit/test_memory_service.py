@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -260,3 +262,28 @@ def test_history_and_moments_answer_after_a_replacement(memory: MemoryWorld) -> 
         assert [each.value for each in then] == ["Lisbon"]
     now = memory.recall_key(KeyRecall(visible=sees(ANA), key="city", as_of=memory.clock.now()))
     assert [each.value for each in now] == ["Faro", "Porto"]
+
+
+def test_where_nothing_may_be_seen_nothing_is_embedded_and_no_index_is_asked(memory: MemoryWorld) -> None:
+    memory.say("pet", "a dog", ANA)
+    memory.until_flushed()
+    asked = Counter(memory.vector.calls), Counter(memory.keyword.calls), memory.words.queries
+    assert memory.recalled("a dog", BO).hits == ()
+    assert (memory.vector.calls, memory.keyword.calls, memory.words.queries) == asked
+    assert memory.recalled("a dog", ANA).hits
+    assert memory.words.queries == asked[2] + 1
+
+
+def test_an_index_is_not_begun_before_there_is_anything_for_it(tmp_path: Path) -> None:
+    world = MemoryWorld(tmp_path)
+    try:
+        assert world.recalled("a dog").hits == ()
+        time.sleep(0.3)
+        assert (world.vector.calls, world.keyword.calls) == (Counter(), Counter())
+        world.say("pet", "a dog")
+        assert world.found("a dog") == {"a dog": {"vector", "keyword"}}
+        world.until(lambda: bool(world.vector.calls["sources"] and world.keyword.calls["sources"]))  # compared, too
+        world.restart()
+        world.until(lambda: world.vector.calls["sources"] > 1)
+    finally:
+        world.close()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.actors.outbox_worker import PACE_S, OutboxWorker
+from perdure.actors import outbox_worker
+from perdure.actors.outbox_worker import LATEST_S, QUIET_S, OutboxWorker, Pace
 from perdure.actors.tally import Tally
 from perdure.storage.conversation_reader import ConversationReader
 from perdure.storage.outbox_records import OutboxCursor, ParkedMessage
@@ -85,14 +86,32 @@ class Conversation:
             time.sleep(0.01)
 
 
-def test_turns_in_a_row_share_a_delivery_and_its_commit(tmp_path: Path) -> None:
+def test_work_that_may_wait_is_due_when_it_is_quiet_or_has_waited_for_long() -> None:
+    pace = Pace()
+    assert pace.rest_s(7.0) <= 0
+    pace.begin(10.0)
+    assert pace.rest_s(10.0) == QUIET_S
+    pace.begin(10.3)
+    assert pace.rest_s(10.3) == QUIET_S
+    for tenth in range(103, 200):
+        pace.begin(tenth / 10)
+    assert pace.rest_s(19.9) == pytest.approx(10.0 + LATEST_S - 19.9)
+    pace.end()
+    assert pace.rest_s(19.9) <= 0
+    pace.begin(20.0)
+    assert pace.rest_s(20.0) == QUIET_S
+
+
+def test_turns_in_a_row_share_a_delivery_and_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_worker, "LATEST_S", 1.0)
     chat = Conversation(tmp_path / "c.duckdb", OutboxSettings())
     began = time.monotonic()
     for _ in range(60):
         chat.turn()
         time.sleep(0.02)
+    assert chat.indexer.batches  # it does not wait until the turns end
     chat.until(lambda: len(chat.indexer.taken) == 60)
-    most = (time.monotonic() - began) / PACE_S + 2
+    most = (time.monotonic() - began) / 1.0 + 2
     assert chat.indexer.taken == list(range(60))
     assert len(chat.indexer.batches) <= most
     assert len(chat.moves) <= most + 1  # the first delivery of a process moves its cursor twice
@@ -108,7 +127,7 @@ def test_whoever_waits_for_the_outbox_does_not_wait_for_its_pace(tmp_path: Path)
     for _ in range(5):
         chat.turn()
         chat.worker.drain(10)
-    assert time.monotonic() - began < 4 * PACE_S
+    assert time.monotonic() - began < 4 * QUIET_S
 
 
 def test_a_conversation_that_is_not_indexed_costs_no_commit_and_begins_at_the_first_message_later(
