@@ -92,7 +92,8 @@ class ConversationProcess:
             pass
         self._outbox.start()
         self._metrics.start()
-        IdleWatch(self._activity, marks, where.actor_name, place.settings.conversations).start()
+        self._idle_watch = IdleWatch(self._activity, marks, where.actor_name, place.settings.conversations)
+        self._idle_watch.start()
         threading.Thread(
             target=passivate_beyond_cap,
             args=(marks, place.namespace, where.actor_name, place.settings.conversations),
@@ -203,6 +204,7 @@ class ConversationProcess:
         A call that comes meanwhile is refused with `PassivatedError` and goes to the next process.
         """
         if self._has_fresh_turn() or self._outbox.is_delivering:
+            self._idle_watch.look_soon()
             return False
         if not self._activity.begin_closing(idle_s, asked_by_itself=asked_by_itself):
             return False

@@ -48,6 +48,7 @@ class MemoryProcess:
         self._store: MemoryStore | None = None
         self._service: MemoryService | None = None
         self._indexer: MessageIndexer | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self._users = 0
         """Calls that the service has under way."""
         self._unused = asyncio.Event()
@@ -118,7 +119,13 @@ class MemoryProcess:
         messages: Sequence[StoredMessage],
         before: Sequence[StoredMessage],
     ) -> None:
-        """See `MessageIndexer.index`. Like the next, it needs the indexes and not the file of memories."""
+        """See `MessageIndexer.index`. Like the next, it needs the indexes and not the file of memories.
+
+        Refused while they are being begun: whoever waited would keep its conversation's process from ending.
+        """
+        self._prepare()
+        if self._preparing is not None and not self._preparing.done():
+            raise IndexUnavailableError("the index of messages", "its processes are being started")
         await self._messages.index(conversation, messages, before)
 
     async def recall_messages(self, query: MessageQuery) -> RecalledMessages:
@@ -144,8 +151,14 @@ class MemoryProcess:
             )
         return self._indexer
 
+    def _prepare(self) -> None:
+        """Whoever recalls is in a turn, and its messages are to be indexed soon."""
+        if self._preparing is None and self._place.settings.outbox.index:
+            self._preparing = asyncio.create_task(self._messages.prepare())
+
     @asynccontextmanager
     async def _use(self) -> AsyncIterator[MemoryService]:
+        self._prepare()
         async with self._opening:
             if self._service is None:
                 await self._open()

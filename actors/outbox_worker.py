@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from ..storage.conversation_store import ConversationStore
 
 QUIET_S = 0.5
-"""So long no turn may have come before the runtime's own consumer has its turn: indexing is work that turns need not
-wait for, and what comes together costs one commit."""
+"""So long no turn may have come before the runtime's own consumer has its turn again: indexing is work that turns
+need not wait for, and what comes together costs one commit."""
 LATEST_S = 5.0
-"""After which it has its turn in any case."""
+"""After which it has its turn in any case; and at once, if it had none for so long."""
 AFTER_ERROR_S = 1.0
 BUSY_AT_MOST_S = 60.0
 """A consumer that takes longer with a batch does not keep its conversation's process from ending."""
@@ -97,10 +97,10 @@ class CursorWriter:
 
 
 class Pace:
-    """When work that may wait is due: once nothing new has come for a while, or it has waited for long."""
+    """When work that may wait is due: at once after a long pause, else once nothing new has come for a while."""
 
     def __init__(self) -> None:
-        self._newest = -math.inf
+        self._newest = self._done_at = -math.inf
         self._oldest: float | None = None
 
     def begin(self, at: float) -> None:
@@ -109,13 +109,13 @@ class Pace:
         if self._oldest is None:
             self._oldest = at
 
-    def end(self) -> None:
+    def end(self, at: float) -> None:
         """All that has come so far is being done."""
-        self._oldest = None
+        self._oldest, self._done_at = None, at
 
     def rest_s(self, at: float) -> float:
         """Seconds until it is due; 0 or less: now."""
-        if self._oldest is None:
+        if self._oldest is None or at - self._done_at >= LATEST_S:
             return 0.0
         return min(self._newest + QUIET_S, self._oldest + LATEST_S) - at
 
@@ -123,7 +123,8 @@ class Pace:
 class OutboxWorker:
     """Delivers when it is woken, and again while something is left.
 
-    The runtime's own consumer has its turn when the conversation is quiet, unless somebody waits for it.
+    The runtime's own consumer has its turn when the conversation is quiet or it had none for long, unless somebody
+    waits for it.
     """
 
     def __init__(
@@ -262,7 +263,7 @@ class OutboxWorker:
         if INDEX in self._kinds:
             rest_s = self._pace.rest_s(time.monotonic())
             if is_urgent or rest_s <= 0:
-                self._pace.end()
+                self._pace.end(time.monotonic())
                 pauses.append(self._deliver(self._to_index()))
             else:
                 pauses.append(rest_s)

@@ -7,7 +7,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ SHARE_OF_MEMORY = 0.5
 
 CAP_LOOK_S = 5.0
 """How often a conversation looks whether it is beyond the cap: those that were in use when it was exceeded stay."""
+ANSWER_S = 30.0
 ASK_AGAIN_S = 0.1
+
 
 logger = logging.getLogger(__name__)
 
@@ -49,31 +51,35 @@ class IdleWatch:
         self._own_name = own_name
         self._idle_s = settings.passivate_after_s
         self._cap = live_cap(settings)
+        self._next_cap_look = time.monotonic() + CAP_LOOK_S
         self._thread = threading.Thread(target=self._watch, name="idle-watch", daemon=True)
 
     def start(self) -> None:
         """Begin to watch."""
         self._thread.start()
 
+    def look_soon(self) -> None:
+        """Somebody wanted the process to end, and it could not."""
+        self._next_cap_look = 0.0
+
     def _watch(self) -> None:
         import ray
 
         myself = ray.get_runtime_context().current_actor
         look_s = min(1.0, self._idle_s / 4)
-        next_cap_look = time.monotonic() + CAP_LOOK_S
         while True:
             time.sleep(look_s)
             idle_s = self._activity.idle_s
             if idle_s >= self._idle_s:
                 self._ask_itself(myself, self._idle_s)
-            elif time.monotonic() >= next_cap_look and idle_s >= look_s:
-                next_cap_look = time.monotonic() + CAP_LOOK_S * random.uniform(0.8, 1.2)
+            elif time.monotonic() >= self._next_cap_look and idle_s >= look_s:
+                self._next_cap_look = time.monotonic() + CAP_LOOK_S * random.uniform(0.8, 1.2)
                 if self._own_name in least_recently_used(self._folder, self._cap):
                     self._ask_itself(myself, look_s)
 
     def _ask_itself(self, myself: Any, idle_s: float) -> None:
         with suppress(PassivatedError), self._activity.own_call():
-            _ask(lambda: myself.passivate.options(max_task_retries=0).remote(idle_s, asked_by_itself=True))
+            _ask_to_end([myself], idle_s, asked_by_itself=True)
 
 
 def exit_in_any_case(within_s: float) -> None:
@@ -96,11 +102,8 @@ def least_recently_used(folder: Path, cap: int) -> Sequence[str]:
 
 def passivate_beyond_cap(folder: Path, namespace: str, own_name: str, settings: ConversationSettings) -> None:
     """Ask the least recently used conversations beyond the node's cap to end; those in use will decline."""
-    import ray
-
-    for name in least_recently_used(folder, live_cap(settings)):
-        if name != own_name:
-            _ask(lambda: ray.get_actor(name, namespace).passivate.options(max_task_retries=0).remote(0.0))  # noqa: B023
+    names = least_recently_used(folder, live_cap(settings))
+    _ask_to_end(_actors([name for name in names if name != own_name], namespace), 0.0)
 
 
 def passivate_all(folder: Path, namespace: str, timeout_s: float) -> None:
@@ -111,10 +114,7 @@ def passivate_all(folder: Path, namespace: str, timeout_s: float) -> None:
     import ray
 
     limit = time.monotonic() + timeout_s
-    actors: list[Any] = []
-    for live in live_conversations(folder):
-        with suppress(ValueError):  # it has ended
-            actors.append(ray.get_actor(live.actor_name, namespace))
+    actors = _actors([live.actor_name for live in live_conversations(folder)], namespace)
     drained = [
         actor.drain_outbox.options(max_task_retries=0, concurrency_group="control").remote(timeout_s / 2)
         for actor in actors
@@ -122,7 +122,7 @@ def passivate_all(folder: Path, namespace: str, timeout_s: float) -> None:
     if drained:
         ray.wait(drained, num_returns=len(drained), timeout=timeout_s / 2)
     while actors and time.monotonic() < limit:
-        asked = {actor.passivate.options(max_task_retries=0).remote(0.0): actor for actor in actors}
+        asked = {_passivate(actor, 0.0): actor for actor in actors}
         answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=max(0.0, limit - time.monotonic()))
         actors = [asked[answer] for answer in answered if _has_declined(answer)]
         time.sleep(ASK_AGAIN_S)
@@ -137,10 +137,23 @@ def _has_declined(answer: Any) -> bool:
         return False
 
 
-def _ask(request: Callable[[], Any]) -> None:
+def _actors(names: Iterable[str], namespace: str) -> list[Any]:
     import ray
 
-    try:
-        ray.get(request(), timeout=30.0)
-    except (ray.exceptions.RayError, ValueError) as error:
-        logger.debug("no passivation: %s", error)  # it has ended, or is too busy to say so
+    found: list[Any] = []
+    for name in names:
+        with suppress(ValueError):  # it has ended
+            found.append(ray.get_actor(name, namespace))
+    return found
+
+
+def _ask_to_end(actors: Sequence[Any], idle_s: float, *, asked_by_itself: bool = False) -> None:
+    import ray
+
+    asked = [_passivate(actor, idle_s, asked_by_itself=asked_by_itself) for actor in actors]
+    if asked:
+        ray.wait(asked, num_returns=len(asked), timeout=ANSWER_S)  # one that has ended, or is too busy, says nothing
+
+
+def _passivate(actor: Any, idle_s: float, *, asked_by_itself: bool = False) -> Any:
+    return actor.passivate.options(max_task_retries=0).remote(idle_s, asked_by_itself=asked_by_itself)

@@ -28,6 +28,9 @@ class VectorIndexProcess:
     """
 
     def __init__(self, place: RuntimePlace) -> None:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        threadpool_limits(1, user_api="blas")  # one product takes less than its threads take to meet
         self._place = place
         self._opened: dict[RowType, VectorIndex] = {}
         self._indexes: dict[RowType, LocalIndex[VectorRow, NDArray[np.float32]]] = {

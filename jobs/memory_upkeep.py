@@ -1,4 +1,4 @@
-"""What semantic memory does by itself, beside its calls: notes what was used, and verifies what could not be."""
+"""What semantic memory does by itself, beside its calls: notes what was used, verifies what could not be, tidies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from ..storage.memory_keys import AgentId
 from ..storage.memory_records import Memory, MemoryId
+from ..storage.memory_store import MemoryStore
 from ..storage.memory_write_records import Access
 from ..storage.settings import MemorySettings
 from .background import end, every
@@ -17,6 +18,10 @@ from .memory_writer import MemoryWriter
 
 ACCESS_FLUSH_S = 1.0
 """How long it takes at most until what was used is noted."""
+TIDY_S = 2.0
+"""How often the write-ahead log is looked at; and so long nothing may have been written."""
+TIDY_BYTES = 1024 * 1024
+"""The log's size from which folding it into the file is worth its time."""
 PRUNE_S = 3600.0
 KEPT_WRITE_IDS = timedelta(days=7)
 """So long a repeat of a write is known as one."""
@@ -47,6 +52,7 @@ class MemoryUpkeep:
         self._tasks = [
             asyncio.create_task(every(ACCESS_FLUSH_S, "noting which memories were used", self.note_accesses)),
             asyncio.create_task(every(self._settings.verify_again_s, "late verification of memories", self._verify)),
+            asyncio.create_task(every(TIDY_S, "folding the log of memories into their file", self._tidy)),
             asyncio.create_task(every(PRUNE_S, "forgetting old ids of writes", self._prune)),
         ]
 
@@ -81,6 +87,10 @@ class MemoryUpkeep:
     async def _verify(self) -> None:
         if await self._verifier.verify_later():
             self._verified()
+
+    async def _tidy(self) -> None:
+        if self._writer.wal_bytes > TIDY_BYTES and self._writer.idle_s > TIDY_S:
+            await self._writer.run(MemoryStore.tidy)
 
     async def _prune(self) -> None:
         before = self._clock.now() - KEPT_WRITE_IDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -24,6 +25,17 @@ class MemoryWriter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
         self._waiting: list[tuple[MemoryWrite, asyncio.Future[WriteResult]]] = []
         self._draining: asyncio.Task[None] | None = None
+        self._used_at = time.monotonic()
+
+    @property
+    def idle_s(self) -> float:
+        """How long nobody has asked for anything."""
+        return time.monotonic() - self._used_at
+
+    @property
+    def wal_bytes(self) -> int:
+        """Size of the file's write-ahead log."""
+        return self._store.wal_bytes
 
     async def write(self, write: MemoryWrite) -> WriteResult:
         """Store a memory; durable on return. It may be asked again under the same `write_id`.
@@ -39,6 +51,7 @@ class MemoryWriter:
 
     async def run(self, body: Callable[[MemoryStore], Result]) -> Result:
         """Let something else be written, behind what was asked for before. Raises as `on_thread` and what it calls."""
+        self._used_at = time.monotonic()
         return await on_thread(self._thread, body, self._store)
 
     def close(self) -> None:

@@ -51,6 +51,13 @@ class MessageIndexer:
         self._settings = settings
         self._embedding = asyncio.Semaphore(EMBEDDED_AT_ONCE)
 
+    async def prepare(self) -> None:
+        """Have all that indexing takes begun, so that the first messages need not wait for it."""
+        begun = (self._vector.flush(), self._keyword.flush(), self._embedder.embed_value(HARMLESS))
+        for outcome in await asyncio.gather(*begun, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                logger.info("messages cannot be indexed yet: %s", outcome)
+
     async def index(
         self,
         conversation: ConversationIdentity,

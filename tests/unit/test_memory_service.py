@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from perdure.jobs import memory_upkeep
 from perdure.jobs.memory_requests import KeyRecall, Remember
 from perdure.storage.errors import InvalidInputError, MemoryConflictError
 from perdure.storage.memory_keys import AGENT_WIDE, Scope
@@ -287,3 +288,13 @@ def test_an_index_is_not_begun_before_there_is_anything_for_it(tmp_path: Path) -
         world.until(lambda: world.vector.calls["sources"] > 1)
     finally:
         world.close()
+
+
+def test_the_log_is_folded_into_the_file_once_nothing_is_written(
+    memory: MemoryWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_upkeep, "TIDY_BYTES", 10_000)
+    memory.say("long", "x" * 50_000)
+    assert memory.store.wal_bytes > 10_000
+    memory.until(lambda: memory.store.wal_bytes == 0)
+    assert memory.found("long")

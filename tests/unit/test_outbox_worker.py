@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perdure.actors import outbox_worker
-from perdure.actors.outbox_worker import LATEST_S, QUIET_S, OutboxWorker, Pace
+from perdure.actors.outbox_worker import QUIET_S, OutboxWorker, Pace
 from perdure.actors.tally import Tally
 from perdure.storage.conversation_reader import ConversationReader
 from perdure.storage.outbox_records import OutboxCursor, ParkedMessage
@@ -86,20 +86,23 @@ class Conversation:
             time.sleep(0.01)
 
 
-def test_work_that_may_wait_is_due_when_it_is_quiet_or_has_waited_for_long() -> None:
+def test_work_that_may_wait_is_due_at_once_after_a_pause_else_when_it_is_quiet_or_has_waited_for_long() -> None:
     pace = Pace()
     assert pace.rest_s(7.0) <= 0
     pace.begin(10.0)
-    assert pace.rest_s(10.0) == QUIET_S
-    pace.begin(10.3)
-    assert pace.rest_s(10.3) == QUIET_S
-    for tenth in range(103, 200):
+    assert pace.rest_s(10.0) <= 0
+    pace.end(10.0)
+    assert pace.rest_s(10.1) <= 0  # there is nothing new
+    pace.begin(10.2)
+    assert pace.rest_s(10.2) == pytest.approx(QUIET_S)
+    for tenth in range(103, 150):
         pace.begin(tenth / 10)
-    assert pace.rest_s(19.9) == pytest.approx(10.0 + LATEST_S - 19.9)
-    pace.end()
-    assert pace.rest_s(19.9) <= 0
-    pace.begin(20.0)
-    assert pace.rest_s(20.0) == QUIET_S
+        assert 0 < pace.rest_s(tenth / 10) <= QUIET_S
+    pace.begin(15.1)
+    assert pace.rest_s(15.1) <= 0
+    pace.end(15.2)
+    pace.begin(15.3)
+    assert pace.rest_s(15.3) == pytest.approx(QUIET_S)
 
 
 def test_turns_in_a_row_share_a_delivery_and_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
