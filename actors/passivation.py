@@ -7,7 +7,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -109,32 +109,34 @@ def passivate_beyond_cap(folder: Path, namespace: str, own_name: str, settings: 
 def passivate_all(folder: Path, namespace: str, timeout_s: float) -> None:
     """Have every live conversation of the node deliver what it can and end, as their Ray is about to.
 
-    One that is at work declines, and is asked again while there is time.
+    Half of the time is for delivering. One that is at work declines to end, and is asked again while there is time.
     """
-    import ray
-
-    limit = time.monotonic() + timeout_s
+    began = time.monotonic()
     actors = _actors([live.actor_name for live in live_conversations(folder)], namespace)
-    drained = [
-        actor.drain_outbox.options(max_task_retries=0, concurrency_group="control").remote(timeout_s / 2)
-        for actor in actors
-    ]
-    if drained:
-        ray.wait(drained, num_returns=len(drained), timeout=timeout_s / 2)
-    while actors and time.monotonic() < limit:
-        asked = {_passivate(actor, 0.0): actor for actor in actors}
-        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=max(0.0, limit - time.monotonic()))
-        actors = [asked[answer] for answer in answered if _has_declined(answer)]
-        time.sleep(ASK_AGAIN_S)
+
+    def drain(actor: Any) -> Any:
+        return actor.drain_outbox.options(max_task_retries=0, concurrency_group="control").remote(timeout_s / 2)
+
+    _ask_again(actors, drain, lambda left: any(left.values()), began + timeout_s / 2)
+    _ask_again(actors, lambda actor: _passivate(actor, 0.0), lambda has_ended: not has_ended, began + timeout_s)
 
 
-def _has_declined(answer: Any) -> bool:
+def _ask_again(
+    actors: Sequence[Any], ask: Callable[[Any], Any], is_unfinished: Callable[[Any], bool], limit: float
+) -> None:
+    """Ask actors side by side, and those again that are unfinished by their answer, until a monotonic moment."""
     import ray
 
-    try:
-        return not ray.get(answer)
-    except ray.exceptions.RayError:  # it ends as it answers
-        return False
+    while actors and (rest_s := limit - time.monotonic()) > 0:
+        asked = {ask(actor): actor for actor in actors}
+        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=rest_s)
+        unfinished = []
+        for answer in answered:
+            with suppress(ray.exceptions.RayError):  # it ends as it answers
+                if is_unfinished(ray.get(answer)):
+                    unfinished.append(asked[answer])
+        actors = unfinished
+        time.sleep(ASK_AGAIN_S)
 
 
 def _actors(names: Iterable[str], namespace: str) -> list[Any]:

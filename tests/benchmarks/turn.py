@@ -2,8 +2,9 @@
 
 `python -m tests.benchmarks.turn [--n 200] [--churn 1000] [--seed 0]`. Times are compared with a raw write and
 `fdatasync` of the same size, interleaved with what is measured, since the disk's pace changes by the hour. The turns
-are those of agents without memory; what memory adds to one (a recall, with the text embedded, and the index of its
-messages beside) is told by itself.
+are those of an agent by default: it has memory, none yet of what the turns are about, and its messages are indexed
+beside. What a recall adds once there are memories (the text embedded, two indexes asked), and what the turn of an agent
+without memory takes, is told by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from perdure.actors import Runtime, connect
+from perdure.actors import Agent, Runtime, connect
 from perdure.actors.testing import CallTools, Rule, Say, Script
 from perdure.storage.conversation_store import ConversationStore
 from perdure.storage.records import (
@@ -42,6 +43,7 @@ from .tools import instant
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROUNDS = 5
+MEMORIES = 100
 
 
 class RawDisk:
@@ -170,12 +172,9 @@ def dormant_bytes(path: Path, words: Words) -> int:
     return path.stat().st_size
 
 
-def send_times(
-    runtime: Runtime, words: Words, n: int, raw: RawDisk, *, has_memory: bool = False
-) -> tuple[list[float], list[float]]:
+def send_times(agent: Agent, words: Words, n: int, raw: RawDisk) -> tuple[list[float], list[float]]:
     """Times of a whole `send` without tools, and of the raw disk in between."""
-    name = "sender with memory" if has_memory else "sender"
-    chat = runtime.agent(name, model=INSTANT, memory=has_memory).conversation("c")
+    chat = agent.conversation("c")
     for _ in range(10):
         chat.send(words.text(200))
     sends, syncs = [], []
@@ -186,11 +185,19 @@ def send_times(
     return sends, syncs
 
 
+def remembering(runtime: Runtime) -> Agent:
+    """An agent that has memories already."""
+    agent = runtime.agent("remembering", model=INSTANT)
+    for number in range(MEMORIES):
+        agent.memories.remember(f"fact.{number}", f"Fact number {number} is about the number {number * number}")
+    return agent
+
+
 def tool_round_times(runtime: Runtime, words: Words, n: int, without_tools_ms: float) -> list[float]:
     """Times of one tool round, from turns of several."""
     steps = tuple(CallTools((("instant", {"place": place}),)) for place in range(ROUNDS))
     script = Script((Rule(None, (*steps, Say("done"))),))
-    chat = runtime.agent("rounds", model=script, tools=[instant], memory=False).conversation("c")
+    chat = runtime.agent("rounds", model=script, tools=[instant]).conversation("c")
     chat.send("warm up")
     return [(elapsed_ms(lambda: chat.send(words.text(200))) - without_tools_ms) / ROUNDS for _ in range(n)]
 
@@ -247,11 +254,13 @@ def main() -> None:
         }
         ray_dir = tempfile.mkdtemp(prefix="pd-")
         with connect(folder / "data", settings={"ray": {"temp_dir": ray_dir}}) as runtime:
-            sends, send_syncs = send_times(runtime, words, chosen.n, RawDisk(folder / "raw2", 30_000))
+            raw = RawDisk(folder / "raw2", 30_000)
+            sends, send_syncs = send_times(runtime.agent("sender", model=INSTANT), words, chosen.n, raw)
             send_ms = statistics.median(sends)
             rounds = tool_round_times(runtime, words, max(5, chosen.n // 10), send_ms)
             pss = live_pss_mib(runtime, chosen.live)
-            remembering, _ = send_times(runtime, words, chosen.n, RawDisk(folder / "raw3", 30_000), has_memory=True)
+            recalling, _ = send_times(remembering(runtime), words, chosen.n, raw)
+            forgetful, _ = send_times(runtime.agent("forgetful", model=INSTANT, memory=False), words, chosen.n, raw)
         shutil.rmtree(ray_dir, ignore_errors=True)
     sync_ms, send_sync_ms = statistics.median(syncs), statistics.median(send_syncs)
     commit_ms = statistics.median(commits)
@@ -273,9 +282,14 @@ def main() -> None:
                 goal=8,
             ),
             Figure(
-                key="turn_with_memory_ms_p50",
-                value=statistics.median(remembering),
-                meaning="whole send of an agent with memory, empty yet",
+                key="turn_with_recall_ms_p50",
+                value=statistics.median(recalling),
+                meaning=f"the same with {MEMORIES} memories to recall from",
+            ),
+            Figure(
+                key="turn_without_memory_ms_p50",
+                value=statistics.median(forgetful),
+                meaning="the same of an agent without memory",
             ),
             Figure(key="tool_round_ms_p50", value=statistics.median(rounds), meaning="one round of an instant tool"),
             Figure(key="live_pss_mib", value=pss, meaning=f"median of {chosen.live} live conversations", goal=85),
