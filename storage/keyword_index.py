@@ -74,7 +74,7 @@ class KeywordIndex:
         """
         self._buffer.flush()
         query = clean_text(query)
-        condition = f"type = '{self._row_type}' AND {scope.as_filter()}"
+        condition = scope.as_filter()
         words = query_words(query)
         if not words or limit < 1:
             return []

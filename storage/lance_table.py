@@ -2,18 +2,22 @@
 
 Only this module imports lancedb. LanceDB does not sync its files to the disk, so a table is never the only copy
 of anything: what it is made from is in DuckDB, and `rebuild` begins it anew.
+
+It is used through its asynchronous interface, on an event loop of this module's: the synchronous one crosses to a loop
+five times for one search, which takes longer than the search.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -46,7 +50,16 @@ TEXT_INDEXES: Mapping[str, FTS] = {
 }
 """By column. `words`: stems of English, words of any script by its dictionary or spaces. `forms`: as they come."""
 
+Result = TypeVar("Result")
+
 _match: Any = MatchQuery  # type checkers do not see its defaults
+_loop = asyncio.new_event_loop()
+threading.Thread(target=_loop.run_forever, name="lance", daemon=True).start()
+
+
+def waited(work: Coroutine[Any, Any, Result]) -> Result:
+    """What comes of work on this module's event loop; the calling thread waits."""
+    return asyncio.run_coroutine_threadsafe(work, _loop).result()
 
 
 class LanceTable:
@@ -55,9 +68,10 @@ class LanceTable:
     Only the removal of old versions waits for the reads that may be in one, and new reads for it.
     """
 
-    def __init__(self, path: Path, table: lancedb.table.Table, settings: IndexSettings) -> None:
+    def __init__(self, path: Path, table: lancedb.AsyncTable, schema: pa.Schema, settings: IndexSettings) -> None:
         self.path = path
         self._table = table
+        self._schema = schema
         self._settings = settings
         self._writing = threading.RLock()
         self._versions = SharedLock()
@@ -75,11 +89,11 @@ class LanceTable:
                 if not may_create:
                     raise IndexDamagedError(str(path), "is not there; run `perdure reindex`")
                 return cls.rebuild(path, schema, settings)
-            table = lancedb.connect(path.parent).open_table(path.name)
-            if table.schema.names != schema.names:
+            table, stored = waited(_opened(path))
+            if stored.names != schema.names:
                 raise IndexDamagedError(str(path), "has columns of another version; run `perdure reindex`")
-            table.search().select(["id", "revision"]).limit(1).to_arrow()
-            opened = cls(path, table, settings)
+            waited(table.query().select(["id", "revision"]).limit(1).to_arrow())
+            opened = cls(path, table, stored, settings)
             opened.make_indexes()  # a process that died may have left some out
             return opened
 
@@ -89,25 +103,29 @@ class LanceTable:
         with index_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(_folder(path), ignore_errors=True)
-            table = lancedb.connect(path.parent).create_table(path.name, schema=schema)
-            made = cls(path, table, settings)
+            made = cls(path, waited(_created(path, schema)), schema, settings)
             made.make_indexes()
             return made
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
         """What the schema says beside its columns."""
-        return self._table.schema.metadata or {}
+        return self._schema.metadata or {}
+
+    @property
+    def versions(self) -> int:
+        """How many versions of the table are on disk."""
+        return len(waited(self._table.list_versions()))  # type: ignore[no-untyped-call]
 
     def make_indexes(self) -> None:
         """Make the indexes that are not there."""
-        there = {column for index in self._table.list_indices() for column in index.columns}
-        names = self._table.schema.names
+        there = self.indexed_columns()
+        names = self._schema.names
         wanted: dict[str, Any] = {column: Bitmap() for column in SCOPE_COLUMNS}
         wanted |= {"id": BTree()} | {column: index for column, index in TEXT_INDEXES.items() if column in names}
         for column, config in wanted.items():
             if column not in there:
-                self._table.create_index(column, config=config)
+                waited(self._table.create_index(column, config=config))
 
     # --- writing -------------------------------------------------------------------------------------------
 
@@ -118,11 +136,12 @@ class LanceTable:
                 merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
                 if deleted_ids:
                     merge = merge.when_not_matched_by_source_delete(is_any_of("id", deleted_ids))
-                merge.execute(rows)
+                executed: Any = merge.execute(rows)  # declared as what the synchronous interface gives
+                waited(executed)
                 self._note_commit(len(rows))
             else:
                 for begin in range(0, len(deleted_ids), IDS_PER_FILTER):
-                    self._table.delete(is_any_of("id", deleted_ids[begin : begin + IDS_PER_FILTER]))
+                    waited(self._table.delete(is_any_of("id", deleted_ids[begin : begin + IDS_PER_FILTER])))
                     self._note_commit(0)
 
     def _note_commit(self, rows: int) -> None:
@@ -146,25 +165,32 @@ class LanceTable:
         """Put small files together, index the rows that are not yet, remove old versions: 0.1 s for 10,000 rows."""
         with self._writing, index_errors(self.path):
             self._make_vector_index()
-            self._table.optimize()
+            waited(self._table.optimize())
             self._remove_old_versions()
 
     def _remove_old_versions(self) -> None:
         # A version is old when a newer one is there, however long it was the newest: a read may just have begun in
         # it. Nobody else writes, so a file that no version knows was left by a process that died.
         with self._versions.alone():
-            self._table.optimize(cleanup_older_than=_NO_TIME, delete_unverified=True)
+            waited(self._table.optimize(cleanup_older_than=_NO_TIME, delete_unverified=True))
         self._commits_since_tidy = self._rows_since_tidy = 0
 
     def _make_vector_index(self) -> None:
-        if "vector" not in self._table.schema.names or self.has_vector_index():
+        if "vector" not in self._schema.names or self.has_vector_index():
             return
-        if self._table.count_rows() > self._settings.flat_rows:
-            self._table.create_index("vector", config=IvfFlat(distance_type="dot"))
+        if waited(self._table.count_rows()) > self._settings.flat_rows:
+            waited(self._table.create_index("vector", config=IvfFlat(distance_type="dot")))
 
     def has_vector_index(self) -> bool:
         """Is there an inverted index of the vectors?"""
-        return any("vector" in index.columns for index in self._table.list_indices())
+        return "vector" in self.indexed_columns()
+
+    def indexed_columns(self) -> set[str]:
+        """The columns that have an index."""
+        return {column for index in waited(self._listed_indexes()) for column in index.columns}
+
+    async def _listed_indexes(self) -> Iterable[Any]:
+        return await self._table.list_indices()
 
     def delete_old_versions(self) -> None:
         """Write the table anew and remove everything else, so that no file holds what was deleted.
@@ -173,7 +199,10 @@ class LanceTable:
         the text index.
         """
         with self._writing, index_errors(self.path):
-            self._table.add(self._table.search().to_batches(), mode="overwrite")  # drops the indexes
+            # The synchronous interface takes what it reads in batches.
+            table = lancedb.connect(self.path.parent).open_table(self.path.name)
+            table.add(table.search().to_batches(), mode="overwrite")  # drops the indexes
+            waited(self._table.checkout_latest())  # type: ignore[no-untyped-call]
             self.make_indexes()
             self._make_vector_index()
             self._remove_old_versions()
@@ -183,13 +212,13 @@ class LanceTable:
     def count(self, condition: str | None = None) -> int:
         """How many rows fulfil a condition."""
         with self._reading():
-            return self._table.count_rows(condition)
+            return waited(self._table.count_rows(condition))
 
     def rows(self, condition: str | None, columns: Sequence[str]) -> pa.Table:
         """The rows that fulfil a condition, in no order."""
         with self._reading():
-            query = self._table.search().select(list(columns))
-            return (query if condition is None else query.where(condition)).to_arrow()
+            query = self._table.query().select(list(columns))
+            return waited((query if condition is None else query.where(condition)).to_arrow())
 
     def rows_of(self, ids: Sequence[str], columns: Sequence[str]) -> pa.Table:
         """The rows with these ids, as far as they are there."""
@@ -199,17 +228,15 @@ class LanceTable:
     def nearest(self, vector: NDArray[np.float32], condition: str, limit: int, *, is_exact: bool) -> pa.Table:
         """The rows nearest to a vector: `source`, `_distance` (1 less the dot product), nearest first."""
         with self._reading():
-            query: Any = self._table.search(vector, vector_column_name="vector")  # declared as any kind of search
-            query = query.distance_type("dot")
+            query = self._table.query().nearest_to(vector).column("vector").distance_type("dot")
             query = query.bypass_vector_index() if is_exact else query.nprobes(PROBES)
-            return query.where(condition, prefilter=True).select(["source", "_distance"]).limit(limit).to_arrow()
+            return waited(query.where(condition).select(["source", "_distance"]).limit(limit).to_arrow())
 
     def matching(self, column: str, text: str, condition: str, limit: int, columns: Sequence[str]) -> pa.Table:
         """The rows that have some term of a text, best first: the columns and `_score` (BM25). No text is syntax."""
         with self._reading():
-            query = self._table.search(_match(text, column), query_type="fts")
-            found = query.where(condition, prefilter=True).select([*columns, "_score"]).limit(limit)
-            return found.to_arrow()
+            query = self._table.query().nearest_to_text(_match(text, column))
+            return waited(query.where(condition).select([*columns, "_score"]).limit(limit).to_arrow())
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -219,3 +246,12 @@ class LanceTable:
 
 def _folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.lance")
+
+
+async def _opened(path: Path) -> tuple[lancedb.AsyncTable, pa.Schema]:
+    table = await (await lancedb.connect_async(path.parent)).open_table(path.name)
+    return table, await table.schema()
+
+
+async def _created(path: Path, schema: pa.Schema) -> lancedb.AsyncTable:
+    return await (await lancedb.connect_async(path.parent)).create_table(path.name, schema=schema)

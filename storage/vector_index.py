@@ -131,7 +131,7 @@ class VectorIndex:
     def _search_table(
         self, vector: NDArray[np.float32], scope: IndexScope, limit: int, is_exact: bool
     ) -> list[IndexHit]:
-        condition = f"type = '{self._row_type}' AND {scope.as_filter()}"
+        condition = scope.as_filter()
         is_flat = (
             is_exact or not self._table.has_vector_index() or self._table.count(condition) <= self._settings.flat_rows
         )

@@ -55,7 +55,7 @@ def test_single_upserts_leave_few_files_and_versions_and_a_fast_search(tmp_path)
             vectors.flush()
     for index, name in ((vectors, "memory_vectors.lance"), (words, "memory_words.lance")):
         assert files_of(tmp_path / name) <= MOST_FILES
-        assert len(index._table._table.list_versions()) <= MOST_FILES / 2
+        assert index._table.versions <= MOST_FILES / 2
         assert index.count() >= UPSERTS
     if words.is_untidy:
         words.tidy()
