@@ -7,8 +7,9 @@ from typing import Any, Generic, TypeVar, cast
 
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
-from ..jobs.index_access import SearchAnswer
-from ..storage.errors import IndexUnavailableError
+from ..jobs.grouped_calls import GroupedCalls
+from ..jobs.index_access import Search, SearchAnswer
+from ..storage.errors import IndexUnavailableError, PerdureError
 from ..storage.index_records import IndexRow, RowType, SourceId, TextRow
 from ..storage.index_scope import IndexScope
 from ..storage.memory_index_records import IndexKind
@@ -27,6 +28,7 @@ class RemoteIndex(Generic[Row, Query]):
         self._kind = kind
         self._row_type = row_type
         self._handle: Any = None
+        self._searches = GroupedCalls(self._search)
 
     async def apply(self, rows: Sequence[Row], deleted: Sequence[SourceId]) -> str:
         """See `IndexAccess`."""
@@ -38,9 +40,10 @@ class RemoteIndex(Generic[Row, Query]):
 
     async def search(self, query: Query, scope: IndexScope, limit: int) -> SearchAnswer:
         """See `IndexAccess`."""
-        answer = await self._call("search", query, scope, limit)
-        assert isinstance(answer, SearchAnswer)
-        return answer
+        return await self._searches.call(Search(query, scope, limit))
+
+    async def _search(self, searches: Sequence[Search[Query]]) -> Sequence[SearchAnswer | PerdureError]:
+        return cast("Sequence[SearchAnswer | PerdureError]", await self._call("search", searches))
 
     async def sources(self) -> Sequence[tuple[SourceId, int]]:
         """See `IndexAccess`."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from ..jobs.index_access import SearchAnswer
+from ..jobs.index_access import Search, SearchAnswer
 from ..jobs.local_index import LocalTextIndex, TextIndex
+from ..storage.errors import PerdureError
 from ..storage.index_records import RowType, SourceId, TextRow
-from ..storage.index_scope import IndexScope
 from ..storage.layout import index_path
 from .placement import RuntimePlace
 
@@ -37,9 +37,9 @@ class KeywordIndexProcess:
         """Have everything on disk."""
         return await self._indexes[row_type].flush()
 
-    async def search(self, row_type: RowType, query: str, scope: IndexScope, limit: int) -> SearchAnswer:
-        """The sources of a scope that have the query's words."""
-        return await self._indexes[row_type].search(query, scope, limit)
+    async def search(self, row_type: RowType, searches: Sequence[Search[str]]) -> Sequence[SearchAnswer | PerdureError]:
+        """For each search the sources of its scope that have the query's words, or why it has no answer."""
+        return await self._indexes[row_type].search_all(searches)
 
     async def payloads(self, row_type: RowType, sources: Sequence[SourceId]) -> Mapping[SourceId, str]:
         """What is kept beside the texts of these sources."""

@@ -24,6 +24,8 @@ def prepare_ray(*, with_token: bool) -> None:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_event_stats", "0")  # how long Ray's own handlers take
+    os.environ.setdefault("RAY_enable_timeline", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 starves conversations beside any other work
     if not with_token or os.environ.get("RAY_AUTH_MODE"):
         return

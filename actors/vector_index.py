@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..jobs.index_access import SearchAnswer
+from ..jobs.index_access import Search, SearchAnswer
 from ..jobs.local_index import Index, LocalIndex
+from ..storage.errors import PerdureError
 from ..storage.index_records import EmbeddingSpace, RowType, SourceId, VectorRow
-from ..storage.index_scope import IndexScope
 from ..storage.layout import index_path
 from .embedding_client import embedding_space
 from .placement import RuntimePlace
@@ -50,10 +50,10 @@ class VectorIndexProcess:
         return await self._indexes[row_type].flush()
 
     async def search(
-        self, row_type: RowType, query: NDArray[np.float32], scope: IndexScope, limit: int
-    ) -> SearchAnswer:
-        """The nearest sources of a scope."""
-        return await self._indexes[row_type].search(query, scope, limit)
+        self, row_type: RowType, searches: Sequence[Search[NDArray[np.float32]]]
+    ) -> Sequence[SearchAnswer | PerdureError]:
+        """For each search the nearest sources of its scope, or why it has no answer."""
+        return await self._indexes[row_type].search_all(searches)
 
     async def sources(self, row_type: RowType) -> Sequence[tuple[SourceId, int]]:
         """(id, revision) of all that is in."""

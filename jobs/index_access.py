@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,18 @@ class SearchAnswer:
     """Best first."""
     incarnation: str
     """Which process answered: one that has begun anew may lack what was not flushed before."""
+
+
+Query = TypeVar("Query")
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Generic[Query]):
+    """What an index is asked for."""
+
+    query: Query
+    scope: IndexScope
+    limit: int
 
 
 class IndexAccess(Protocol[Row_contra, Query_contra]):

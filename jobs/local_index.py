@@ -13,7 +13,7 @@ from uuid import uuid4
 from ..storage.errors import PerdureError
 from ..storage.index_records import IndexHit, IndexRow, SourceId, TextRow
 from ..storage.index_scope import IndexScope
-from .index_access import SearchAnswer
+from .index_access import Search, SearchAnswer
 
 Row = TypeVar("Row", bound=IndexRow)
 Row_contra = TypeVar("Row_contra", bound=IndexRow, contravariant=True)
@@ -22,7 +22,9 @@ Query_contra = TypeVar("Query_contra", contravariant=True)
 Result = TypeVar("Result")
 
 IDLE_S = 0.25
-"""So long nothing may have been written before an index is tidied."""
+"""So long nothing may have been written before an index is tidied, once that is due."""
+LONG_IDLE_S = 3.0
+"""Before it is tidied in any case: a keyword search scans whatever was not."""
 SEARCH_THREADS = 4
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ class Index(Protocol[Row_contra, Query_contra]):
     def sources(self) -> Iterable[tuple[SourceId, int]]: ...
     def tidy(self) -> None: ...
     @property
-    def is_untidy(self) -> bool: ...
+    def untidiness(self) -> float: ...
 
 
 class TextIndex(Index[TextRow, str], Protocol):
@@ -73,19 +75,29 @@ class LocalIndex(Generic[Row, Query]):
 
         self._writes += 1
         await self._on(self._writer, write)
-        if self._tidying is None or self._tidying.done():
-            self._tidying = asyncio.create_task(self._tidy_when_idle())
+        self._tidy_later()
         return self._incarnation
 
     async def flush(self) -> str:
         """See `IndexAccess`."""
         await self._on(self._writer, lambda: self._opened().flush())
+        self._tidy_later()
         return self._incarnation
 
     async def search(self, query: Query, scope: IndexScope, limit: int) -> SearchAnswer:
         """See `IndexAccess`."""
         hits = await self._on(self._searchers, lambda: self._opened().search(query, scope, limit))
         return SearchAnswer(hits=hits, incarnation=self._incarnation)
+
+    async def search_all(self, searches: Sequence[Search[Query]]) -> Sequence[SearchAnswer | PerdureError]:
+        """The answers to searches, in their order, or why there is none."""
+        return await asyncio.gather(*(self._answer(each) for each in searches))
+
+    async def _answer(self, search: Search[Query]) -> SearchAnswer | PerdureError:
+        try:
+            return await self.search(search.query, search.scope, search.limit)
+        except PerdureError as error:
+            return error
 
     async def sources(self) -> Sequence[tuple[SourceId, int]]:
         """See `IndexAccess`."""
@@ -113,10 +125,14 @@ class LocalIndex(Generic[Row, Query]):
                 self._index = self._open()
             return self._index
 
+    def _tidy_later(self) -> None:
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._tidy_when_idle())
+
     async def _tidy_when_idle(self) -> None:
-        while (index := self._index) is not None and index.is_untidy:
+        while (index := self._index) is not None and index.untidiness > 0:
             before = self._writes
-            await asyncio.sleep(IDLE_S)
+            await asyncio.sleep(IDLE_S if index.untidiness >= 1 else LONG_IDLE_S)
             if self._writes != before:
                 continue
             try:

@@ -49,7 +49,7 @@ def recall(
         look_up: Gives the memories in these rows that are still active.
         top_k: How many fused hits, at most. None: as the settings say.
     """
-    hits = fuse(found, settings)[: settings.top_k if top_k is None else top_k]
+    hits = fuse(found, settings, settings.top_k if top_k is None else top_k)
     there = {hit.memory.row_id for hit in hits}
     by_use = most_used(touches, there, settings.fill_to - len(hits), at, settings)
     memories = look_up([row for row, _ in by_use]) if by_use else {}
@@ -57,8 +57,10 @@ def recall(
     return Recalled(hits=(*hits, *filled), unanswered=dict(unanswered))
 
 
-def fuse(found: Mapping[Channel, Sequence[Found]], settings: RecallSettings) -> list[RecallHit]:
-    """All that was found, best first: reciprocal rank fusion (Cormack et al. 2009), each channel with its weight.
+def fuse(
+    found: Mapping[Channel, Sequence[Found]], settings: RecallSettings, count: int | None = None
+) -> list[RecallHit]:
+    """The best of what was found, or all of it, by reciprocal rank fusion (Cormack et al. 2009) with weights.
 
     Of equal scores the surer memory comes first, then the one that was said last.
     """
@@ -74,15 +76,9 @@ def fuse(found: Mapping[Channel, Sequence[Found]], settings: RecallSettings) -> 
             ranks.setdefault(each.memory.row_id, []).append(
                 ChannelRank(channel=channel, rank=place, relevance=each.relevance)
             )
-    hits = [
-        RecallHit(
-            memory=memories[row],
-            score=fused_score(places, weights, settings.rank_constant),
-            ranks=tuple(places),
-        )
-        for row, places in ranks.items()
-    ]
-    return sorted(hits, key=lambda hit: (-hit.score, *_surest_first(hit.memory)))
+    scored = [(fused_score(places, weights, settings.rank_constant), row) for row, places in ranks.items()]
+    scored.sort(key=lambda each: (-each[0], *_surest_first(memories[each[1]])))
+    return [RecallHit(memory=memories[row], score=score, ranks=tuple(ranks[row])) for score, row in scored[:count]]
 
 
 def channel_weights(settings: RecallSettings) -> Mapping[Channel, float]:

@@ -78,8 +78,7 @@ class KeywordIndex:
         words = query_words(query)
         if not words or limit < 1:
             return []
-        found = self._table.matching("words", words, condition, limit, ["source"])
-        scores = dict(zip(found.column("source").to_pylist(), found.column("_score").to_pylist(), strict=True))
+        scores = dict(self._table.best_matching("words", words, condition, limit))
         if bent := query_forms(query):
             for source, score in self._by_pieces(bent, condition, limit):
                 scores[source] = scores.get(source, 0.0) + FORMS_WEIGHT * score
@@ -110,9 +109,9 @@ class KeywordIndex:
         return self._buffer.stored_revisions(None if agent is None else is_any_of("agent", [agent]))
 
     @property
-    def is_untidy(self) -> bool:
-        """Is `tidy` due?"""
-        return self._table.is_untidy
+    def untidiness(self) -> float:
+        """How much `tidy` would do; see `LanceTable.untidiness`."""
+        return self._table.untidiness
 
     def tidy(self) -> None:
         """Keep the table's files few and searches fast; see `LanceTable.tidy`."""

@@ -39,6 +39,8 @@ from lancedb.query import MatchQuery
 IDS_PER_FILTER = 1000
 LATEST_TIDY = 2
 """Without `tidy`, a write does its work itself once this many times as much is due."""
+MOST_SOURCES = 200_000
+"""Of rows that were found lately that are kept: about 30 MiB."""
 PROBES = 24
 """Partitions of the inverted index of vectors that a search looks into."""
 _NO_TIME = timedelta(milliseconds=1)
@@ -76,6 +78,8 @@ class LanceTable:
         self._writing = threading.RLock()
         self._versions = SharedLock()
         self._commits_since_tidy = self._rows_since_tidy = 0
+        self._sources: dict[int, str] = {}
+        """By row id, of rows that were found lately."""
 
     @classmethod
     def open(cls, path: Path, schema: pa.Schema, settings: IndexSettings, *, may_create: bool) -> LanceTable:
@@ -147,18 +151,14 @@ class LanceTable:
     def _note_commit(self, rows: int) -> None:
         self._commits_since_tidy += 1
         self._rows_since_tidy += rows
-        if self._is_untidy(LATEST_TIDY):
+        if self.untidiness >= LATEST_TIDY:
             self.tidy()
 
     @property
-    def is_untidy(self) -> bool:
-        """Is `tidy` due?"""
-        return self._is_untidy(1)
-
-    def _is_untidy(self, times: int) -> bool:
-        return (
-            self._commits_since_tidy >= times * self._settings.tidy_commits
-            or self._rows_since_tidy >= times * self._settings.tidy_rows
+    def untidiness(self) -> float:
+        """How much `tidy` would do: 0, nothing; from 1 on, it is due."""
+        return max(
+            self._commits_since_tidy / self._settings.tidy_commits, self._rows_since_tidy / self._settings.tidy_rows
         )
 
     def tidy(self) -> None:
@@ -173,6 +173,7 @@ class LanceTable:
         # it. Nobody else writes, so a file that no version knows was left by a process that died.
         with self._versions.alone():
             waited(self._table.optimize(cleanup_older_than=_NO_TIME, delete_unverified=True))
+            self._sources = {}
         self._commits_since_tidy = self._rows_since_tidy = 0
 
     def _make_vector_index(self) -> None:
@@ -200,9 +201,11 @@ class LanceTable:
         """
         with self._writing, index_errors(self.path):
             # The synchronous interface takes what it reads in batches.
-            table = lancedb.connect(self.path.parent).open_table(self.path.name)
-            table.add(table.search().to_batches(), mode="overwrite")  # drops the indexes
-            waited(self._table.checkout_latest())  # type: ignore[no-untyped-call]
+            with self._versions.alone():
+                table = lancedb.connect(self.path.parent).open_table(self.path.name)
+                table.add(table.search().to_batches(), mode="overwrite")  # drops the indexes
+                waited(self._table.checkout_latest())  # type: ignore[no-untyped-call]
+                self._sources = {}
             self.make_indexes()
             self._make_vector_index()
             self._remove_old_versions()
@@ -237,6 +240,31 @@ class LanceTable:
         with self._reading():
             query = self._table.query().nearest_to_text(_match(text, column))
             return waited(query.where(condition).select([*columns, "_score"]).limit(limit).to_arrow())
+
+    def best_matching(self, column: str, text: str, condition: str, limit: int) -> list[tuple[str, float]]:
+        """As `matching`: source and score of each row. Sources read before are not read again.
+
+        That a row id has a source is true for as long as the files are: a row that is written anew has another id.
+        """
+        with self._reading():
+            query = self._table.query().nearest_to_text(_match(text, column)).where(condition)
+            found = waited(query.select(["_rowid", "_score"]).limit(limit).to_arrow())
+            rows = found.column("_rowid").to_pylist()
+            known = self._sources
+            if len(known) > MOST_SOURCES:
+                known = self._sources = {}
+            if unknown := [row for row in rows if row not in known]:
+                known |= waited(self._read_sources(unknown))
+            if all(row in known for row in rows):
+                return [
+                    (known[row], score) for row, score in zip(rows, found.column("_score").to_pylist(), strict=True)
+                ]
+        found = self.matching(column, text, condition, limit, ["source"])  # some were just written anew
+        return list(zip(found.column("source").to_pylist(), found.column("_score").to_pylist(), strict=True))
+
+    async def _read_sources(self, rows: Sequence[int]) -> dict[int, str]:
+        found = await self._table.take_row_ids(list(rows)).select(["source"]).with_row_id().to_arrow()
+        return dict(zip(found.column("_rowid").to_pylist(), found.column("source").to_pylist(), strict=True))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -179,9 +179,9 @@ class VectorIndex:
         return self._buffer.stored_revisions(None if agent is None else is_any_of("agent", [agent]))
 
     @property
-    def is_untidy(self) -> bool:
-        """Is `tidy` due?"""
-        return self._table.is_untidy
+    def untidiness(self) -> float:
+        """How much `tidy` would do; see `LanceTable.untidiness`."""
+        return self._table.untidiness
 
     def tidy(self) -> None:
         """Keep the table's files few; see `LanceTable.tidy`."""

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from perdure.actors import Agent, Runtime, connect
 from perdure.actors.host_address import wait_until_unserved
 from perdure.actors.placement import index_actor, memory_actor, models_actor
+from perdure.jobs.index_access import Search
 from perdure.jobs.memory_requests import RecallQuery
 from perdure.storage.index_scope import IndexScope
 from perdure.storage.layout import index_path
@@ -121,12 +122,13 @@ class Bench:
 
     def vector(self, number: int) -> Any:
         """The vector channel alone."""
-        call = self._vector_index.search.remote("memory", self._vectors[number % 64], self._scope, 30)
-        return self._ray.get(call)
+        search = Search(self._vectors[number % 64], self._scope, 30)
+        return self._ray.get(self._vector_index.search.remote("memory", [search]))
 
     def keyword(self, number: int) -> Any:
         """The keyword channel alone."""
-        return self._ray.get(self._keyword_index.search.remote("memory", self._queries[number % 64], self._scope, 30))
+        search = Search(self._queries[number % 64], self._scope, 30)
+        return self._ray.get(self._keyword_index.search.remote("memory", [search]))
 
     def exact(self, number: int) -> Any:
         """By key."""

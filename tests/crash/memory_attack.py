@@ -13,6 +13,7 @@ from typing import Any
 
 from perdure.actors import Agent, Runtime
 from perdure.actors.placement import index_actor, models_actor
+from perdure.jobs.index_access import Search
 from perdure.storage.errors import PerdureError, StorageError
 from perdure.storage.index_scope import IndexScope
 from perdure.storage.memory_keys import key_shown
@@ -160,17 +161,18 @@ def _looks_at_indexes(
     words = {unique_word(memory.value) for memory in active}
     for memory in active:
         [embedded] = ray.get(models.embed.remote([memory.value], False), timeout=WAIT_S)
-        answer = ray.get(vector.search.remote("memory", embedded.vectors[0], scope, 30), timeout=WAIT_S)
+        [answer] = ray.get(vector.search.remote("memory", [Search(embedded.vectors[0], scope, 30)]), timeout=WAIT_S)
         score = {str(hit.source): hit.score for hit in answer.hits}.get(memory.vector_id)
         if score is None:
             yield Violation(count="index_differences", text=f"the vector index does not find {_shown(memory)}")
         elif score < LIKE_ITSELF:
             yield Violation(count="stale_found", text=f"{_shown(memory)} has the vector of another value: {score:.4f}")
-        answer = ray.get(keyword.search.remote("memory", unique_word(memory.value), scope, 30), timeout=WAIT_S)
+        search = Search(unique_word(memory.value), scope, 30)
+        [answer] = ray.get(keyword.search.remote("memory", [search]), timeout=WAIT_S)
         if memory.vector_id not in {hit.source for hit in answer.hits}:
             yield Violation(count="index_differences", text=f"the keyword index does not find {_shown(memory)}")
     for word in {unique_word(value) for value in stale} - words:
-        answer = ray.get(keyword.search.remote("memory", word, scope, 30), timeout=WAIT_S)
+        [answer] = ray.get(keyword.search.remote("memory", [Search(word, scope, 30)]), timeout=WAIT_S)
         for hit in answer.hits:
             yield Violation(count="stale_found", text=f"the keyword index finds {word!r} in {hit}")
 

@@ -79,6 +79,30 @@ def test_indexes_that_a_killed_process_left_out_are_made_when_it_is_opened(tmp_p
     assert opened(tmp_path).indexed_columns() == {"id", "agent", "contact", "words"}
 
 
+def test_a_source_is_told_right_while_rows_are_replaced_files_put_together_and_the_table_written_anew(tmp_path):
+    table = opened(tmp_path)
+    numbers = range(40)
+    table.commit(rows(*numbers), [])
+
+    def check(present: range) -> None:
+        for number in numbers:
+            found = [source for source, _ in table.best_matching("words", f"word{number}", "contact IS NULL", 5)]
+            assert found == ([f"m{number}"] if number in present else []), number
+
+    check(numbers)
+    for number in reversed(numbers):
+        table.commit(rows(number), [])
+    check(numbers)
+    table.tidy()
+    check(numbers)
+    table.commit(rows(*range(20, 40)), [f"m{number}#0" for number in range(10)])
+    check(range(10, 40))
+    table.delete_old_versions()
+    check(range(10, 40))
+    table.commit(rows(*reversed(numbers)), [])
+    check(numbers)
+
+
 @pytest.mark.parametrize(
     ("raised", "kind", "retryable"),
     [

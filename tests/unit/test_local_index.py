@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.jobs import local_index
 from perdure.jobs.local_index import LocalIndex
 from perdure.storage.errors import IndexDamagedError, IndexUnavailableError
 from perdure.storage.index_records import SourceId, TextRow
@@ -111,6 +112,28 @@ def test_it_is_tidied_once_it_is_left_alone(opening: Opening, monkeypatch: pytes
             await asyncio.sleep(0.05)
         await index.sources()  # behind the tidying, on the same thread
         assert len(tidied) == 1
+        index.close()
+
+    asyncio.run(use())
+
+
+def test_what_a_keyword_search_would_scan_for_ever_is_indexed_after_a_longer_while(
+    opening: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_index, "LONG_IDLE_S", 0.3)
+
+    async def use() -> None:
+        opened = KeywordIndex.open(opening.folder, "memory", opening.settings, may_create=True)
+        index: LocalIndex[TextRow, str] = LocalIndex(lambda: opened, lambda: opened)
+        await index.apply([text_row("a", "a dog")], [])
+        await index.flush()
+        assert 0 < opened.untidiness < 1
+        for _ in range(100):
+            if not opened.untidiness:
+                break
+            await asyncio.sleep(0.05)
+        assert opened.untidiness == 0
+        assert await found(index, "dog") == ["a"]
         index.close()
 
     asyncio.run(use())
