@@ -22,6 +22,7 @@ from ..storage.memory_index_records import IndexKind, PendingChange
 from ..storage.memory_keys import AgentId, VectorId, Visibility, parse_vector_id
 from ..storage.memory_readers import MemoryReaders
 from ..storage.memory_records import Memory
+from ..storage.memory_store import MemoryStore
 from .background import end, on_thread, wait_at_most
 from .index_access import IndexAccess, SearchAnswer
 from .memory_writer import MemoryWriter
@@ -71,7 +72,7 @@ class IndexFeed(ABC, Generic[Row]):
         writer: MemoryWriter,
         readers: MemoryReaders,
         thread: Executor,
-        committed_seq: Callable[[], int],
+        store: MemoryStore,
     ) -> None:
         self.kind = kind
         self.doubt = asyncio.Event()
@@ -82,9 +83,9 @@ class IndexFeed(ABC, Generic[Row]):
         self._writer = writer
         self._readers = readers
         self._thread = thread
-        self._committed_seq = committed_seq
+        self._store = store
         self._told = self._flushed = readers.outbox.cursor(kind).delivered_seq
-        self._promised = committed_seq()
+        self._promised = store.committed_seq
         """All up to there the index is said to find."""
         self._incarnation: str | None = None
         self._problem: str | None = None
@@ -125,7 +126,7 @@ class IndexFeed(ABC, Generic[Row]):
         """Begin to tell it, in the running event loop."""
         self._tasks = [asyncio.create_task(self._keep_telling())]
         self._wake.set()
-        if self._committed_seq() >= 0:  # else there is nothing to compare it with, and it need not even run
+        if self._store.committed_seq >= 0:  # else there is nothing to compare it with, and it need not even run
             self.doubt.set()
 
     async def stop(self) -> None:
@@ -181,7 +182,7 @@ class IndexFeed(ABC, Generic[Row]):
 
     async def touched(self) -> set[VectorId]:
         """The ids of which the index was told, or will be, since `sources` was called last."""
-        pending = await self.read(lambda: self._readers.outbox.pending(self.kind, self._told, 10 * BATCH))
+        pending = await self._pending(10 * BATCH)
         touched, self._touched = self._touched or set(), None
         return touched | {change.vector_id for change in pending}
 
@@ -238,7 +239,7 @@ class IndexFeed(ABC, Generic[Row]):
     # Inside.
 
     async def _true_now(self, ids: Sequence[VectorId]) -> list[ToldMemory]:
-        seq = self._committed_seq()  # read first: what is read next is never older
+        seq = self._store.committed_seq  # read first: what is read next is never older
         by_agent: dict[AgentId, list[VectorId]] = {}
         for vector_id in ids:
             if (parsed := parse_vector_id(vector_id)) is not None:
@@ -284,8 +285,8 @@ class IndexFeed(ABC, Generic[Row]):
         return max(0.0, self._unflushed_since + FLUSH_S - asyncio.get_running_loop().time())
 
     async def _tell(self) -> None:
-        while (told := self._told) < (target := self._committed_seq()):
-            changes = await self.read(lambda: self._readers.outbox.pending(self.kind, self._told, BATCH))
+        while (told := self._told) < (target := self._store.committed_seq):
+            changes = await self._pending(BATCH)
             newest = {change.vector_id: change for change in changes}
             made = await self.rows(
                 [
@@ -305,6 +306,13 @@ class IndexFeed(ABC, Generic[Row]):
             else:
                 self._told = changes[-1].seq if len(changes) == BATCH else target
                 await self._tell_changed()
+
+    async def _pending(self, limit: int) -> Sequence[PendingChange]:
+        """The next changes of which the index was not told."""
+        recent = self._store.recent_changes(self.kind, self._told, limit)
+        if recent is not None:
+            return recent
+        return await self.read(lambda: self._readers.outbox.pending(self.kind, self._told, limit))
 
     async def _apply(self, made: Rows[Row], gone: Sequence[SourceId]) -> None:
         if self._unflushed_since is None:

@@ -94,8 +94,8 @@ class MemoryService:
             self._upkeep,
         )
 
-    def _feeding(self, kind: IndexKind) -> tuple[MemoryWriter, MemoryReaders, ThreadPoolExecutor, Callable[[], int]]:
-        return self._writer, self._store.readers(), self._threads[kind], lambda: self._store.committed_seq
+    def _feeding(self, kind: IndexKind) -> tuple[MemoryWriter, MemoryReaders, ThreadPoolExecutor, MemoryStore]:
+        return self._writer, self._store.readers(), self._threads[kind], self._store
 
     def start(self) -> None:
         """Begin, in the running event loop: the indexes are told what they have missed."""

@@ -64,7 +64,7 @@ class MemoryVerifier:
         if not self._settings.verify:
             return Verdict(verification="not_needed")
         is_first, current = await ask_hot(
-            self._store.hot, write.agent_id, lambda hot: (not hot.touches(scope), hot.current(scope, write.key))
+            self._store.hot, write.agent_id, lambda hot: (not hot.has_any(scope), hot.current(scope, write.key))
         )
         if is_first:
             return Verdict(verification="not_needed")

@@ -6,7 +6,8 @@ it, so an index that is told twice, or late, or of several changes at once, ends
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
@@ -15,8 +16,50 @@ from .errors import InvalidInputError
 from .memory_index_records import IndexedChange, IndexKind, ParkedChange, PendingChange
 from .memory_keys import AgentId, VectorId, Visibility
 from .memory_reader import MemoryReader
+from .memory_records import Memory
 from .outbox_log import OutboxReader, write_cursor
 from .outbox_records import OutboxCursor
+
+MOST_RECENT = 1024
+"""Changes that are kept in memory: an index that keeps up is told of them without a look at the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A row of the outbox."""
+
+    seq: int
+    agent_id: AgentId
+    vector_id: VectorId
+    at: datetime
+
+
+def with_memories(
+    kind: IndexKind,
+    changes: Sequence[Change],
+    by_vector_ids: Callable[[Visibility, set[VectorId]], Mapping[VectorId, Memory]],
+) -> list[PendingChange]:
+    """Changes with what is true now, which is read here: never older than they are."""
+    ids: dict[AgentId, set[VectorId]] = {}
+    for change in changes:
+        ids.setdefault(change.agent_id, set()).add(change.vector_id)
+    memories = {
+        vector_id: memory
+        for agent_id, wanted in ids.items()
+        for vector_id, memory in by_vector_ids(Visibility.of_agent(agent_id), wanted).items()
+        if kind != "vector" or memory.kind != "task"
+    }
+    return [
+        PendingChange(
+            seq=change.seq,
+            kind=kind,
+            agent_id=change.agent_id,
+            vector_id=change.vector_id,
+            changed_at=change.at,
+            memory=memories.get(change.vector_id),
+        )
+        for change in changes
+    ]
 
 
 class MemoryOutboxReader:
@@ -42,27 +85,16 @@ class MemoryOutboxReader:
             " ORDER BY seq LIMIT ?",
             [kind, after, limit],
         )
-        ids: dict[AgentId, set[VectorId]] = {}
-        for _, agent_id, vector_id, _ in rows:
-            ids.setdefault(AgentId(cast(str, agent_id)), set()).add(VectorId(cast(str, vector_id)))
-        # Read after the rows, so never older than they are.
-        memories = {
-            vector_id: memory
-            for agent_id, wanted in ids.items()
-            for vector_id, memory in self._memories.by_vector_ids(Visibility.of_agent(agent_id), wanted).items()
-            if kind != "vector" or memory.kind != "task"
-        }
-        return [
-            PendingChange(
+        changes = [
+            Change(
                 seq=cast(int, seq),
-                kind=kind,
                 agent_id=AgentId(cast(str, agent_id)),
                 vector_id=VectorId(cast(str, vector_id)),
-                changed_at=from_stored(cast(datetime, changed_at)),
-                memory=memories.get(VectorId(cast(str, vector_id))),
+                at=from_stored(cast(datetime, at)),
             )
-            for seq, agent_id, vector_id, changed_at in rows
+            for seq, agent_id, vector_id, at in rows
         ]
+        return with_memories(kind, changes, self._memories.by_vector_ids)
 
     def parked(self) -> list[ParkedChange]:
         """Changes that an index could not take, in order."""
@@ -84,7 +116,7 @@ class MemoryOutboxReader:
 
 
 class MemoryOutbox(MemoryOutboxReader):
-    """Writes the outbox within the transactions of the only writer."""
+    """Writes the outbox within the transactions of the only writer, and remembers what it wrote last."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -94,6 +126,7 @@ class MemoryOutbox(MemoryOutboxReader):
         )
         self.next_seq = cast(int, highest) + 1
         """The place that the next change gets; `told` moves it once its transaction has been committed."""
+        self._recent: tuple[tuple[IndexKind, Change], ...] = ()
 
     def tell(self, transaction: Transaction, changes: Sequence[IndexedChange], at: datetime) -> None:
         """Add changes within a transaction."""
@@ -111,9 +144,24 @@ class MemoryOutbox(MemoryOutboxReader):
             ],
         )
 
-    def told(self, changes: Sequence[IndexedChange]) -> None:
+    def told(self, changes: Sequence[IndexedChange], at: datetime) -> None:
         """Take note of changes whose transaction has been committed."""
+        told = tuple(
+            (change.kind, Change(seq=seq, agent_id=change.agent_id, vector_id=change.vector_id, at=at))
+            for seq, change in enumerate(changes, start=self.next_seq)
+        )
+        self._recent = (*self._recent, *told)[-MOST_RECENT:]  # replaced whole: other threads read it
         self.next_seq += len(changes)
+
+    def recent(self, kind: IndexKind, after: int, limit: int) -> list[Change] | None:
+        """The next changes after a place; None where some may be older than what is remembered.
+
+        Every thread may ask. Those that were acknowledged or parked meanwhile are among them.
+        """
+        recent = self._recent
+        if not recent or recent[0][1].seq > after + 1:
+            return None
+        return [change for of, change in recent if of == kind and change.seq > after][:limit]
 
     def acknowledge(self, transaction: Transaction, kind: IndexKind, seq: int) -> None:
         """Note that an index has been told of all changes up to a place."""

@@ -16,7 +16,7 @@ from .memory_batch import Concerned, MemoryBatch, begin_batch
 from .memory_changes import MemoryChanges
 from .memory_embeddings import read_embeddings, remove_embeddings, write_embeddings
 from .memory_erasure import erase
-from .memory_index_records import Embedding, IndexKind
+from .memory_index_records import Embedding, IndexKind, PendingChange
 from .memory_input import (
     checked_fact_type,
     checked_reason,
@@ -29,7 +29,7 @@ from .memory_input import (
     stored_moment,
 )
 from .memory_keys import AgentId, Scope, Visibility, parse_vector_id
-from .memory_outbox import MemoryOutbox
+from .memory_outbox import MemoryOutbox, with_memories
 from .memory_reader import MemoryReader
 from .memory_readers import MemoryReaders
 from .memory_records import FORGOTTEN, Memory, MemoryId, Verification, VersionId
@@ -76,6 +76,13 @@ class MemoryStore:
     def committed_seq(self) -> int:
         """The place of the last change that the indexes have to be told; -1 if there was none."""
         return self._outbox.next_seq - 1
+
+    def recent_changes(self, kind: IndexKind, after: int, limit: int) -> list[PendingChange] | None:
+        """As `MemoryOutboxReader.pending`, out of memory; None where not all of it is there. Every thread may ask."""
+        recent = self._outbox.recent(kind, after, limit)
+        if recent is None or not all(self.hot.holds(change.agent_id) for change in recent):
+            return None
+        return with_memories(kind, recent, self.hot.by_vector_ids)
 
     @property
     def wal_bytes(self) -> int:
@@ -304,7 +311,7 @@ class MemoryStore:
         """Tell an index of a parked change once more, behind all others."""
         with self._database.transaction() as transaction:
             told = self._outbox.unpark(transaction, kind, seq, at)
-        self._outbox.told(told)
+        self._outbox.told(told, at)
 
     @replayable
     def record_embeddings(self, *, embeddings: Sequence[Embedding]) -> list[Embedding]:
@@ -371,7 +378,8 @@ class MemoryStore:
                 fault_point("memory.before_commit")
             self.hot.apply([*erased, *changes.changed, *changes.added])
         self._next_row = _next_row(self._database) if erased else changes.next_row
-        self._outbox.told(indexed)
+        if at is not None:
+            self._outbox.told(indexed, at)
         fault_point("memory.committed")
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from perdure.storage import memory_outbox
 from perdure.storage.hot_memories import HotMemories
+from perdure.storage.memory_index_records import INDEX_KINDS
 from perdure.storage.memory_keys import AgentId, Visibility
 from perdure.storage.memory_store import MemoryStore
 from tests.fixtures.conversation_file import at
@@ -109,3 +111,22 @@ def test_many_threads_may_ask_while_one_writes_and_never_see_two_values_of_a_key
             thread.join(30)
     assert faults == []
     assert current(store).version == 28
+
+
+def test_what_the_indexes_were_not_told_of_is_known_without_the_file_as_far_back_as_it_is_remembered(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_outbox, "MOST_RECENT", 12)
+    for number in range(1, 11):
+        write(store, a_write(number, f"k{number % 4}", value=f"v{number}"))
+    store.forget(agent_id=AGENT, scope=a_write(1).scope, key="k1", at=at(99))
+    outbox = store.readers().outbox
+    for kind in INDEX_KINDS:
+        for after in range(-1, store.committed_seq + 1):
+            recent = store.recent_changes(kind, after, 5)
+            if after < store.committed_seq - 12:
+                assert recent is None
+            else:
+                assert recent == outbox.pending(kind, after, 5)
+    store.hot = HotMemories(store.readers().database, 10**6)  # the agent has to be read in, which takes its time
+    assert store.recent_changes("vector", store.committed_seq - 4, 5) is None
