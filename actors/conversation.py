@@ -29,7 +29,7 @@ from .cancellation import CancelFlag
 from .directory_client import DirectoryClient
 from .live_marks import LiveMark, live_folder
 from .memory_client import MemoryClient
-from .message_consumer import MessageConsumer
+from .message_consumer import MessageIndexing
 from .metrics import ACTIVATIONS, ERRORS, PASSIVATIONS
 from .metrics_report import MetricsReporter
 from .models_client import PooledChat
@@ -83,7 +83,7 @@ class ConversationProcess:
             self._read_outbox,
             CursorWriter(self._activity, self._tally),
             self._tally,
-            MessageConsumer(place, self._read_alone),
+            MessageIndexing(place, self._read_alone),
             self._has_memory,
         )
         self._metrics = MetricsReporter(place, where.actor_name, self._tally, lambda: self._outbox.last_depths)

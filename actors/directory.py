@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ..jobs.outbox import INDEX, consumer_kinds
+from ..jobs.outbox import INDEX, consumer_kinds, index_kind
 from ..storage.agent_options import AgentOptions
 from ..storage.directory_records import AgentRecord, ConversationNote, ConversationRecord, JobRun
 from ..storage.errors import SettingsError
-from ..storage.layout import directory_path
+from ..storage.layout import directory_path, index_path
+from ..storage.message_generation import message_generation
 from ..storage.records import AgentName, ContactId, ConversationId
 from .live_marks import live_folder
 from .metrics_export import MetricsExport
@@ -145,7 +146,7 @@ class Directory:
         if not self._kinds:
             return []
         with self._store.use() as store:
-            known = store.undelivered(self._kinds, datetime.now(UTC))
+            known = store.undelivered(self._current_kinds(), datetime.now(UTC))
             return [record for record in known if not self._kinds_of(store, record.agent) <= set(record.drained_kinds)]
 
     def add_job_run(self, run: JobRun) -> None:
@@ -189,7 +190,12 @@ class Directory:
 
     def _kinds_of(self, store: DirectoryStore, agent: AgentName) -> frozenset[str]:
         """Who follows an agent's conversations: those of one without memory are not indexed."""
-        return self._kinds if _has_memory(store, agent) else self._kinds - {INDEX}
+        return self._current_kinds() if _has_memory(store, agent) else self._kinds - {INDEX}
+
+    def _current_kinds(self) -> frozenset[str]:
+        """All that follow conversations, as their cursors know them."""
+        generation = message_generation(index_path(self._data_dir)) if INDEX in self._kinds else None
+        return self._kinds if generation is None else self._kinds - {INDEX} | {index_kind(generation)}
 
     def _open(self) -> DirectoryStore:
         from ..storage.directory_store import DirectoryStore  # a driver loads this class too, and opens no database

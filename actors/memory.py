@@ -9,10 +9,17 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from ..jobs.clock import SystemClock
-from ..storage.errors import FileInUseError, IndexUnavailableError, StorageError
-from ..storage.layout import memory_path
+from ..jobs.outbox import index_kind
+from ..storage.errors import FileInUseError, IndexDamagedError, IndexUnavailableError, PerdureError, StorageError
+from ..storage.layout import index_path, memory_path
+from ..storage.message_generation import (
+    forget_message_generation,
+    message_generation,
+    note_message_generation,
+)
 from .opened import LOCK_POLL_S
 from .placement import RuntimePlace
 
@@ -32,6 +39,9 @@ if TYPE_CHECKING:
 CLOSE_WAIT_S = 20.0
 """How long a file that has failed stays open for the calls under way: none takes longer but making an index anew."""
 
+AGAIN_S = 1.0
+"""Before the message indexes are begun again after a failure."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -44,6 +54,7 @@ class MemoryProcess:
 
     def __init__(self, place: RuntimePlace) -> None:
         self._place = place
+        self._indexes = index_path(place.data_dir)
         self._opening = asyncio.Lock()
         self._store: MemoryStore | None = None
         self._service: MemoryService | None = None
@@ -113,20 +124,50 @@ class MemoryProcess:
         async with self._use() as service:
             return service.problems()
 
+    async def message_generation(self) -> str | None:
+        """The name of the message indexes that are there; None while they are being made."""
+        self._prepare()
+        return None if self._preparing is None or not self._preparing.done() else message_generation(self._indexes)
+
+    async def reindex_messages(self, only: str | None = None) -> None:
+        """Make the message indexes anew. They are empty on return, and every conversation begins to feed them again.
+
+        Args:
+            only: Leave them alone if their name is another one by now.
+
+        Raises:
+            PerdureError: They cannot be made now; they are as soon as they can.
+        """
+        if self._preparing is not None:
+            await asyncio.wait([self._preparing])
+        if only is not None and message_generation(self._indexes) != only:
+            return
+        self._preparing = asyncio.create_task(self._make_messages_ready(anew=True))
+        await asyncio.wait([self._preparing])
+        if message_generation(self._indexes) is None:
+            raise IndexUnavailableError("the index of messages", "it could not be made; see the log of its process")
+
     async def index_messages(
         self,
+        kind: str,
         conversation: ConversationIdentity,
         messages: Sequence[StoredMessage],
         before: Sequence[StoredMessage],
     ) -> None:
         """See `MessageIndexer.index`. Like the next, it needs the indexes and not the file of memories.
 
-        Refused while they are being begun: whoever waited would keep its conversation's process from ending.
+        Refused while they are being begun, or are others than those that are meant: whoever waited would keep its
+        conversation's process from ending.
         """
-        self._prepare()
-        if self._preparing is not None and not self._preparing.done():
-            raise IndexUnavailableError("the index of messages", "its processes are being started")
-        await self._messages.index(conversation, messages, before)
+        generation = await self.message_generation()
+        if generation is None or index_kind(generation) != kind:
+            raise IndexUnavailableError("the index of messages", "it is being made")
+        try:
+            await self._messages.index(conversation, messages, before)
+        except IndexDamagedError as error:
+            logger.warning("the indexes of messages are made anew: %s", error)
+            await self.reindex_messages(only=generation)
+            raise IndexUnavailableError("the index of messages", "it is being made anew") from error
 
     async def recall_messages(self, query: MessageQuery) -> RecalledMessages:
         """See `MessageIndexer.search`."""
@@ -153,8 +194,28 @@ class MemoryProcess:
 
     def _prepare(self) -> None:
         """Whoever recalls is in a turn, and its messages are to be indexed soon."""
-        if self._preparing is None and self._place.settings.outbox.index:
-            self._preparing = asyncio.create_task(self._messages.prepare())
+        if not self._place.settings.outbox.index:
+            return
+        if self._preparing is None or (self._preparing.done() and message_generation(self._indexes) is None):
+            self._preparing = asyncio.create_task(self._make_messages_ready())
+
+    async def _make_messages_ready(self, *, anew: bool = False) -> None:
+        known = None if anew else message_generation(self._indexes)
+        try:
+            if known is None:
+                self._indexes.mkdir(parents=True, exist_ok=True)
+                forget_message_generation(self._indexes)
+                has_vectors = await self._messages.rebuild()
+            else:
+                has_vectors = await self._messages.prepare()
+            if known is None or has_vectors:
+                note_message_generation(self._indexes, known or uuid4().hex[:12], has_vectors=has_vectors)
+        except IndexDamagedError as error:
+            logger.warning("the indexes of messages are made anew: %s", error)
+            forget_message_generation(self._indexes)
+        except (PerdureError, OSError) as error:
+            logger.warning("messages are not indexed: %s", error)
+            await asyncio.sleep(AGAIN_S)
 
     @asynccontextmanager
     async def _use(self) -> AsyncIterator[MemoryService]:

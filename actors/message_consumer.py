@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from ..jobs.outbox import index_kind
 from ..jobs.recalled_messages import is_spoken
 from ..storage.errors import IndexUnavailableError, PerdureError
+from ..storage.layout import index_path
+from ..storage.message_generation import message_generation
 from ..storage.records import ConversationIdentity, StoredMessage
 from .placement import RuntimePlace, memory_actor
 from .singleton_client import SingletonClient
@@ -21,8 +24,8 @@ LOOKED_BACK = 50
 """Rows before a batch among which the messages before it are looked for; tool rounds stand between them."""
 
 
-class MessageConsumer:
-    """An `OutboxConsumer` that takes messages once both indexes have them on disk."""
+class MessageIndexing:
+    """Has messages indexed; see `outbox_worker.MessageIndexing`."""
 
     def __init__(
         self,
@@ -30,8 +33,36 @@ class MessageConsumer:
         reading: Callable[[], AbstractContextManager[ConversationReader]],
     ) -> None:
         """`reading` gives a reader that no other thread has."""
+        self._folder = index_path(place.data_dir)
         self._reading = reading
         self._memory = SingletonClient("memory", lambda: memory_actor(place), ANSWER_S)
+
+    def kind(self) -> str | None:
+        """The consumer of the indexes that are there; the process that makes them is asked only where there are none.
+
+        Raises:
+            PerdureError: It does not answer.
+        """
+        generation = message_generation(self._folder) or self._memory.call("message_generation")
+        return None if generation is None else index_kind(generation)
+
+    def consumer(self, kind: str) -> MessageConsumer:
+        """The consumer of a kind."""
+        return MessageConsumer(kind, self._memory, self._reading)
+
+
+class MessageConsumer:
+    """An `OutboxConsumer` that takes messages once both indexes, of one making, have them on disk."""
+
+    def __init__(
+        self,
+        kind: str,
+        memory: SingletonClient,
+        reading: Callable[[], AbstractContextManager[ConversationReader]],
+    ) -> None:
+        self._kind = kind
+        self._memory = memory
+        self._reading = reading
 
     def deliver(self, conversation: ConversationIdentity, messages: Sequence[StoredMessage]) -> None:
         """See `OutboxConsumer`. An index that is damaged, or a model that has no key, is waited for, too."""
@@ -41,7 +72,7 @@ class MessageConsumer:
         with self._reading() as reader:
             before = list(filter(is_spoken, reader.messages.page_before(spoken[0].seq, LOOKED_BACK)))
         try:
-            self._memory.call("index_messages", conversation, spoken, before)
+            self._memory.call("index_messages", self._kind, conversation, spoken, before)
         except PerdureError as error:
             if error.retryable:
                 raise

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import ray
 from ray.exceptions import RayTaskError
 
-from ..jobs.outbox import INDEX, Delivery, OutboxConsumer, OutboxWriter, consumer_places, load_consumers
+from ..jobs.outbox import INDEX, Delivery, OutboxConsumer, OutboxWriter, consumer_places, label_of, load_consumers
 from ..storage.directory_records import ConversationNote
 from ..storage.errors import PerdureError, SettingsError, StorageError
 from ..storage.outbox_records import OutboxCursor, ParkedMessage
@@ -34,6 +34,10 @@ QUIET_S = 0.5
 need not wait for, and what comes together costs one commit."""
 LATEST_S = 5.0
 """After which it has its turn in any case; and at once, if it had none for so long."""
+INDEX_LOOK_S = 0.3
+"""How often it is looked whether the indexes are made."""
+ANEW_LOOK_S = 5.0
+"""How often it is looked, where nothing is to be delivered, whether the indexes have been made anew."""
 AFTER_ERROR_S = 1.0
 BUSY_AT_MOST_S = 60.0
 """A consumer that takes longer with a batch does not keep its conversation's process from ending."""
@@ -56,6 +60,22 @@ class CommittedState:
         return self._reader.messages.between(from_seq, from_seq + count - 1)
 
 
+class MessageIndexing(Protocol):
+    """The runtime's own consumer, of which there is another one for each making of its indexes."""
+
+    def kind(self) -> str | None:
+        """The one that is there now, as cursors know it; None while its indexes are being made.
+
+        Raises:
+            PerdureError: That cannot be told now.
+        """
+        ...
+
+    def consumer(self, kind: str) -> OutboxConsumer:
+        """The one of a kind."""
+        ...
+
+
 class CursorWriter:
     """Has cursors moved by the thread that writes everything else: by calls to the own actor."""
 
@@ -71,7 +91,7 @@ class CursorWriter:
         self._ask(lambda: self._myself.move_outbox_cursor.remote(kind, cursor))
         delivered = cursor.delivered_seq - self._delivered.get(kind, cursor.delivered_seq)
         if delivered:
-            self._tally.count(OUTBOX_MESSAGES, kind, "delivered", by=delivered)
+            self._tally.count(OUTBOX_MESSAGES, label_of(kind), "delivered", by=delivered)
         self._delivered[kind] = cursor.delivered_seq
 
     def park(self, kind: str, message: StoredMessage, attempts: int, error: str) -> None:
@@ -85,7 +105,7 @@ class CursorWriter:
             parked_at=datetime.now(UTC),
         )
         self._ask(lambda: self._myself.park_message.remote(parked))
-        self._tally.count(OUTBOX_MESSAGES, kind, "parked")
+        self._tally.count(OUTBOX_MESSAGES, label_of(kind), "parked")
         self._delivered[kind] = message.seq
 
     def _ask(self, request: Callable[[], Any]) -> None:
@@ -133,7 +153,7 @@ class OutboxWorker:
         reading: Callable[[], AbstractContextManager[tuple[ConversationReader, ConversationIdentity]]],
         writer: OutboxWriter,
         tally: Tally,
-        indexer: OutboxConsumer,
+        indexing: MessageIndexing,
         is_indexed: Callable[[], bool],
     ) -> None:
         """`is_indexed`: are messages of this conversation to be found? Asked before each pass, where they may be."""
@@ -141,7 +161,7 @@ class OutboxWorker:
         self._tally = tally
         self._reading = reading
         self._writer = writer
-        self._indexer = indexer
+        self._indexing = indexing
         self._is_indexed = is_indexed
         self._own: tuple[str, ...] = ()
         with suppress(SettingsError):  # `connect` refuses it; a constructor never raises
@@ -197,7 +217,7 @@ class OutboxWorker:
     def depths(self, reader: ConversationReader) -> dict[str, int]:
         """By consumer: messages that it has not had yet."""
         last = reader.messages.count() - 1
-        return {kind: last - reader.outbox.cursor(kind).delivered_seq for kind in self._kinds}
+        return {label_of(kind): last - reader.outbox.cursor(kind).delivered_seq for kind in self._kinds}
 
     def note(self, store: ConversationStore) -> ConversationNote:
         """What the directory is told when the process ends."""
@@ -208,7 +228,7 @@ class OutboxWorker:
             open_turns=len(store.open_turns()),
             outbox_pending=max(depths.values(), default=0),
             outbox_parked=len(reader.outbox.parked()),
-            drained_kinds=tuple(kind for kind, depth in depths.items() if depth == 0),
+            drained_kinds=tuple(kind for kind in self._kinds if depths[label_of(kind)] == 0),
         )
 
     def retry_parked(self, store: ConversationStore) -> int:
@@ -218,14 +238,16 @@ class OutboxWorker:
             delivery = self._deliveries.get(parked.kind)
             if delivery is not None and delivery.take(store.message_at(parked.seq)):
                 store.remove_parked_message(kind=parked.kind, seq=parked.seq)
-                self._tally.count(OUTBOX_MESSAGES, parked.kind, "delivered")
+                self._tally.count(OUTBOX_MESSAGES, label_of(parked.kind), "delivered")
                 taken += 1
         return taken
 
     def _run(self) -> None:
         pause_s: float | None = None
         while True:
-            self._wake.wait(pause_s)
+            is_woken = self._wake.wait(ANEW_LOOK_S if pause_s is None else pause_s)
+            if not is_woken and pause_s is None and not self._is_index_another():
+                continue
             if not self._own:
                 self._wait_until_quiet()
             with self._changed:
@@ -249,22 +271,29 @@ class OutboxWorker:
                     self._passes += 1
                     self._changed.notify_all()
 
+    def _is_index_another(self) -> bool:
+        """Have the indexes been made anew since the last pass, which went to its end?"""
+        return any(label_of(kind) == INDEX and kind != self._current_index() for kind in self._kinds)
+
     def _wait_until_quiet(self) -> None:
         while (rest_s := self._pace.rest_s(time.monotonic())) > 0 and not self._hurry.wait(rest_s):
             pass
 
     def _pass(self, *, is_urgent: bool) -> float | None:
         """Deliver all that can be delivered; how long to wait before what is left, None when nothing is."""
-        self._kinds = (INDEX, *self._own) if self._settings.index and self._is_indexed() else self._own
+        index = self._current_index() if self._settings.index and self._is_indexed() else None
+        self._kinds = self._own if index is None else (index, *self._own)
         if not self._kinds:
             self._last_depths = {}
             return None
         pauses: list[float | None] = []
-        if INDEX in self._kinds:
+        if index == INDEX:
+            pauses.append(INDEX_LOOK_S)
+        elif index is not None:
             rest_s = self._pace.rest_s(time.monotonic())
             if is_urgent or rest_s <= 0:
                 self._pace.end(time.monotonic())
-                pauses.append(self._deliver(self._to_index()))
+                pauses.append(self._deliver(self._to_index(index)))
             else:
                 pauses.append(rest_s)
         try:
@@ -276,10 +305,18 @@ class OutboxWorker:
             self._last_depths = self.depths(reader)
         return min((pause_s for pause_s in pauses if pause_s is not None), default=None)
 
-    def _to_index(self) -> Delivery:
-        if INDEX not in self._deliveries:
-            self._add({INDEX: self._indexer})
-        return self._deliveries[INDEX]
+    def _current_index(self) -> str:
+        """The runtime's own consumer; `INDEX`, which nothing is delivered to, while its indexes are being made."""
+        try:
+            return self._indexing.kind() or INDEX
+        except PerdureError as error:
+            logger.info("the messages wait to be indexed: %s", error)
+            return INDEX
+
+    def _to_index(self, kind: str) -> Delivery:
+        if kind not in self._deliveries:
+            self._add({kind: self._indexing.consumer(kind)})
+        return self._deliveries[kind]
 
     def _to_own(self) -> Sequence[Delivery]:
         if not all(kind in self._deliveries for kind in self._own):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from ..storage.errors import EmbeddedModelError, IndexUnavailableError, ModelError, PerdureError
+from ..storage.errors import EmbeddedModelError, IndexDamagedError, IndexUnavailableError, ModelError, PerdureError
 from ..storage.index_records import IndexHit, SourceId
 from ..storage.index_scope import IndexScope
 from ..storage.records import ConversationIdentity, StoredMessage
@@ -51,12 +51,30 @@ class MessageIndexer:
         self._settings = settings
         self._embedding = asyncio.Semaphore(EMBEDDED_AT_ONCE)
 
-    async def prepare(self) -> None:
-        """Have all that indexing takes begun, so that the first messages need not wait for it."""
-        begun = (self._vector.flush(), self._keyword.flush(), self._embedder.embed_value(HARMLESS))
-        for outcome in await asyncio.gather(*begun, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                logger.info("messages cannot be indexed yet: %s", outcome)
+    async def prepare(self) -> bool:
+        """Have all that indexing takes begun, so that no message need wait for it. Is the vector index there, too?
+
+        Raises:
+            IndexDamagedError: One of them has to be made anew.
+            PerdureError: The keyword index, which has what is recalled, cannot be used.
+        """
+        _, vector = await asyncio.gather(self._keyword.flush(), self._vector_is_there(self._vector.flush))
+        return vector
+
+    async def rebuild(self) -> bool:
+        """Make both indexes anew, empty; as `prepare`."""
+        _, vector = await asyncio.gather(self._keyword.rebuild(), self._vector_is_there(self._vector.rebuild))
+        return vector
+
+    async def _vector_is_there(self, begin: Callable[[], Awaitable[str]]) -> bool:
+        try:
+            await asyncio.gather(begin(), self._embedder.embed_value(HARMLESS))
+        except IndexDamagedError:
+            raise
+        except PerdureError as error:
+            logger.warning("messages cannot be indexed by their vectors yet: %s", error)
+            return False
+        return True
 
     async def index(
         self,

@@ -154,8 +154,18 @@ def load_consumers(settings: OutboxSettings) -> Mapping[str, OutboxConsumer]:
     return {kind: _imported(kind, place) for kind, place in consumer_places(settings).items()}
 
 
+def index_kind(generation: str) -> str:
+    """The runtime's own consumer as cursors know it: another one for each making of its indexes."""
+    return f"{INDEX}:{generation}"
+
+
+def label_of(kind: str) -> str:
+    """A consumer's name as it is shown."""
+    return INDEX if kind.startswith(f"{INDEX}:") else kind
+
+
 def consumer_kinds(settings: OutboxSettings) -> frozenset[str]:
-    """All that may follow messages, the runtime's own among them.
+    """The names of all that may follow messages, the runtime's own among them.
 
     Raises:
         SettingsError: As `consumer_places`.
@@ -177,7 +187,7 @@ def consumer_places(settings: OutboxSettings) -> Mapping[str, str]:
             raise SettingsError(
                 "outbox.consumers", f"{entry!r} names no consumer", "write kind=package.module:attribute"
             )
-        if kind == INDEX:
+        if label_of(kind) == INDEX:
             raise SettingsError(
                 "outbox.consumers", f"{kind!r} is the runtime's own consumer", "give yours another name"
             )

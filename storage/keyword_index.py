@@ -12,6 +12,7 @@ from .index_rows import columns_of, row_id, schema_with
 from .index_scope import IndexScope, is_any_of
 from .keyword_forms import QueryWord, forms_of, has_enough_of, query_forms, query_words, words_of
 from .lance_table import LanceTable
+from .layout import index_table
 from .records import AgentName
 from .settings import IndexSettings
 from .text import clean_text
@@ -43,13 +44,13 @@ class KeywordIndex:
         Raises:
             IndexDamagedError: It cannot be read or is missing.
         """
-        path = _path(folder, row_type)
+        path = index_table(folder, row_type, "words")
         return cls(LanceTable.open(path, _SCHEMA, settings, may_create=may_create), row_type, settings)
 
     @classmethod
     def rebuild(cls, folder: Path, row_type: RowType, settings: IndexSettings) -> KeywordIndex:
         """Drop whatever is there and begin anew, empty."""
-        return cls(LanceTable.rebuild(_path(folder, row_type), _SCHEMA, settings), row_type, settings)
+        return cls(LanceTable.rebuild(index_table(folder, row_type, "words"), _SCHEMA, settings), row_type, settings)
 
     def upsert(self, rows: Sequence[TextRow]) -> None:
         """Put rows in the place of older ones of their sources.
@@ -131,7 +132,3 @@ class KeywordIndex:
 
 
 _SCHEMA = schema_with(*(pa.field(name, pa.string()) for name in ("words", "forms", "payload")))
-
-
-def _path(folder: Path, row_type: RowType) -> Path:
-    return folder / f"{row_type}_words"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import Literal
 
+from .index_records import RowType
 from .records import AgentName, ConversationId
 
 
@@ -22,6 +24,11 @@ def memory_path(data_dir: Path) -> Path:
 def index_path(data_dir: Path) -> Path:
     """The folder of the vector and the keyword index."""
     return data_dir / "indexes"
+
+
+def index_table(folder: Path, row_type: RowType, content: Literal["vectors", "words"]) -> Path:
+    """Name of an index's table within the folder of all indexes; its own folder ends in `.lance`."""
+    return folder / f"{row_type}_{content}"
 
 
 def conversation_path(data_dir: Path, agent: AgentName, conversation_id: ConversationId) -> Path:

@@ -18,6 +18,7 @@ from .index_records import EmbeddingSpace, IndexHit, RowType, SourceId, VectorRo
 from .index_rows import columns_of, schema_with
 from .index_scope import IndexScope, is_any_of
 from .lance_table import LanceTable
+from .layout import index_table
 from .records import AgentName
 from .settings import IndexSettings
 from .write_buffer import WriteBuffer
@@ -58,7 +59,7 @@ class VectorIndex:
             EmbeddingMismatchError: It holds vectors of another space.
             IndexDamagedError: It cannot be read or is missing.
         """
-        path = _path(folder, row_type)
+        path = index_table(folder, row_type, "vectors")
         table = LanceTable.open(path, _schema(space), settings, may_create=may_create)
         stored = EmbeddingSpace(
             model=table.metadata.get(_MODEL, b"an unknown model").decode(),
@@ -71,7 +72,12 @@ class VectorIndex:
     @classmethod
     def rebuild(cls, folder: Path, row_type: RowType, space: EmbeddingSpace, settings: IndexSettings) -> VectorIndex:
         """Drop whatever is there and begin anew, empty."""
-        return cls(LanceTable.rebuild(_path(folder, row_type), _schema(space), settings), row_type, space, settings)
+        return cls(
+            LanceTable.rebuild(index_table(folder, row_type, "vectors"), _schema(space), settings),
+            row_type,
+            space,
+            settings,
+        )
 
     def upsert(self, rows: Sequence[VectorRow]) -> None:
         """Put rows in the place of older ones of their sources, with all their chunks.
@@ -200,10 +206,6 @@ class VectorIndex:
         flat = pa.array(np.ascontiguousarray(vectors, np.float32).ravel())
         columns["vector"] = pa.FixedSizeListArray.from_arrays(flat, self._space.dimensions)
         return pa.table(columns, schema=_schema(self._space))
-
-
-def _path(folder: Path, row_type: RowType) -> Path:
-    return folder / f"{row_type}_vectors"
 
 
 def _schema(space: EmbeddingSpace) -> pa.Schema:

@@ -45,7 +45,11 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, fault_dir: Path) -> Iterat
     ray_dir = Path(tempfile.mkdtemp(prefix="pd-"))  # short: sockets live below it
     with connect(
         tmp_path_factory.mktemp("data"),
-        settings={"ray": {"temp_dir": str(ray_dir), "metrics_interval_s": 2.0}, "turn": {"resume_after_s": 2.0}},
+        settings={
+            "ray": {"temp_dir": str(ray_dir), "metrics_interval_s": 2.0},
+            "turn": {"resume_after_s": 2.0},
+            "outbox": {"sweep_s": 3600.0},  # a test that looks at processes wants no others to come and go
+        },
     ) as connected:
         yield connected
         run_dir = connected.place.data_dir / "run"

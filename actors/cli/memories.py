@@ -117,6 +117,9 @@ def reindex(data_dir: Path | None, kinds: Sequence[IndexKind], output: Output) -
         for kind in kinds or INDEX_KINDS:
             output.note(f"the {kind} index is being made anew; recall goes on with the others")
             counts[kind] = runtime.memory_call("reindex", kind, timeout_s=None)
+        if not kinds:
+            runtime.memory_call("reindex_messages", timeout_s=None)
+            output.note("every conversation has its messages indexed again, in the background")
     if output.as_json:
         output.json(counts)
     else:

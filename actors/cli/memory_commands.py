@@ -85,7 +85,10 @@ def reindex(
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Make the indexes of memories anew from what is stored, as after a change of the embedding model."""
+    """Make the indexes of memories and messages anew from what is stored, as after a change of the embedding model.
+
+    With `--kind`, that of memories only.
+    """
     from .memories import reindex as make_anew
 
     make_anew(given_data_dir(context, data_dir), () if kind == "all" else (kind,), _output(as_json=as_json))

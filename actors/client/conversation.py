@@ -12,7 +12,7 @@ from uuid import uuid4
 from ...jobs.context import Context
 from ...jobs.conversation import ImportedMessage, identified
 from ...jobs.message_query import MessageScope, SearchMode, SpokenRole, asked_from
-from ...jobs.outbox import INDEX
+from ...jobs.outbox import INDEX, label_of
 from ...jobs.recalled_messages import RecalledMessages
 from ...storage.errors import InvalidInputError, MemoryDisabledError
 from ...storage.records import (
@@ -201,7 +201,7 @@ class ConversationHandle:
             "conversations_of_id", self.conversation_id, timeout_s=deadline.remaining_s()
         )
         [known] = [record for record in same_id if record.agent == self.agent.name] or [None]
-        if known is None or not known.has_file or INDEX in known.drained_kinds:
+        if known is None or not known.has_file or INDEX in map(label_of, known.drained_kinds):
             return 0
         left = self._link.call("drain_outbox", INDEX_WAIT_S, deadline=deadline, concurrency_group="control")
         return cast("Mapping[str, int]", left).get(INDEX, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -156,5 +157,47 @@ def test_a_conversation_passivated_with_undelivered_messages_is_swept_when_its_c
             until(lambda: [r.outbox_pending for r in runtime.conversations()] == [0], "noted")
         """,
         tmp_path / "data",
+        tmp_path,
+    )
+
+
+INDEXED = """
+    def indexed():
+        return {"outbox": {"sweep_s": 1.0}, "ray": {"metrics_port": METRICS_PORT}}
+
+    def found(chat):
+        recalled = chat.recall_conversation("Where is the boat?")
+        return [hit.message.text for hit in recalled.hits]
+"""
+
+
+def test_messages_are_indexed_again_after_their_indexes_were_deleted_or_made_anew(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    run(
+        INDEXED
+        + """
+    with connect(data_dir, settings=indexed()) as runtime:
+        chat = runtime.agent("a", model=script).conversation("x", contact="c:1")
+        chat.send("The boat lies in the bay")
+        until(lambda: not chat.inspect().outbox["index"], "indexed")
+        assert "The boat lies in the bay" in found(chat)
+    """,
+        data_dir,
+        tmp_path,
+    )
+    shutil.rmtree(data_dir / "indexes")
+    run(
+        INDEXED
+        + """
+    with connect(data_dir, settings=indexed()) as runtime:
+        other = runtime.agent("a", model=script).conversation("y", contact="c:1")
+        other.send("hello")
+        until(lambda: "The boat lies in the bay" in found(other), "the dormant one is swept and indexed again")
+        until(lambda: not other.inspect().outbox["index"], "indexed")
+        runtime.memory_call("reindex_messages", timeout_s=60)
+        assert "The boat lies in the bay" not in found(other)
+        until(lambda: {"The boat lies in the bay", "hello"} <= set(found(other)), "both are, the live one too")
+    """,
+        data_dir,
         tmp_path,
     )

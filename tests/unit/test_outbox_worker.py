@@ -13,6 +13,7 @@ import pytest
 from perdure.actors import outbox_worker
 from perdure.actors.outbox_worker import QUIET_S, OutboxWorker, Pace
 from perdure.actors.tally import Tally
+from perdure.jobs.outbox import index_kind
 from perdure.storage.conversation_reader import ConversationReader
 from perdure.storage.outbox_records import OutboxCursor, ParkedMessage
 from perdure.storage.records import ConversationIdentity, StoredMessage
@@ -47,6 +48,7 @@ class Conversation:
 
     def __init__(self, path: Path, settings: OutboxSettings, *, is_indexed: bool = True) -> None:
         self.indexer = Taking()
+        self.generation: str | None = "first"
         self.is_indexed = is_indexed
         self.moves: list[str] = []
         self._store = open_store(path)
@@ -54,12 +56,19 @@ class Conversation:
         self._writing = threading.Lock()
         self._count = 0
         TAKEN_BY_OWN.batches.clear()
-        self.worker = OutboxWorker(settings, self._reading, self, Tally(), self.indexer, lambda: self.is_indexed)
+        self.worker = OutboxWorker(settings, self._reading, self, Tally(), self, lambda: self.is_indexed)
         self.worker.start()
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[ConversationReader, ConversationIdentity]]:
         yield self._reader, IDENTITY
+
+    def kind(self) -> str | None:
+        return None if self.generation is None else index_kind(self.generation)
+
+    def consumer(self, kind: str) -> Taking:
+        assert kind == self.kind()
+        return self.indexer
 
     def move(self, kind: str, cursor: OutboxCursor) -> None:
         self.moves.append(kind)
@@ -78,6 +87,10 @@ class Conversation:
             self._store.append_messages(messages=[a_message(f"m{self._count}")])
             self._count += 1
         self.worker.wake()
+
+    def note_kinds(self) -> tuple[str, ...]:
+        with self._writing:
+            return self.worker.note(self._store).drained_kinds
 
     def until(self, claim: Callable[[], bool]) -> None:
         limit = time.monotonic() + 10
@@ -107,6 +120,7 @@ def test_work_that_may_wait_is_due_at_once_after_a_pause_else_when_it_is_quiet_o
 
 def test_turns_in_a_row_share_a_delivery_and_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_worker, "LATEST_S", 1.0)
+    monkeypatch.setattr(outbox_worker, "QUIET_S", 5.0)  # a busy machine takes its time between two turns
     chat = Conversation(tmp_path / "c.duckdb", OutboxSettings())
     began = time.monotonic()
     for _ in range(60):
@@ -168,3 +182,30 @@ def test_a_users_consumer_that_cannot_be_loaded_does_not_keep_messages_from_bein
     chat = Conversation(tmp_path / "c.duckdb", OutboxSettings(consumers=("own=perdure.nothing:There",)))
     chat.turn()
     chat.until(lambda: chat.indexer.taken == [0])
+
+
+def test_after_the_indexes_were_made_anew_all_messages_come_again_without_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_worker, "ANEW_LOOK_S", 0.1)
+    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings())
+    for _ in range(3):
+        chat.turn()
+    chat.worker.drain(10)
+    assert chat.indexer.taken == [0, 1, 2]
+    assert chat.note_kinds() == ("index:first",)
+    chat.generation = "second"
+    chat.until(lambda: chat.indexer.taken == [0, 1, 2, 0, 1, 2])
+    chat.until(lambda: chat.worker.last_depths == {"index": 0})
+    assert chat.note_kinds() == ("index:second",)
+
+
+def test_while_the_indexes_are_being_made_nothing_is_delivered_and_nothing_written(tmp_path: Path) -> None:
+    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings())
+    chat.generation = None
+    for _ in range(3):
+        chat.turn()
+    chat.worker.drain(10)
+    assert (chat.indexer.taken, chat.moves, chat.worker.last_depths) == ([], [], {"index": 3})
+    chat.generation = "first"
+    chat.until(lambda: chat.indexer.taken == [0, 1, 2])
