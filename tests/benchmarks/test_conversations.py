@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.lean import without_index
+
 KEYS = {
     "activation_ms_p50",
     "activation_after_kill_ms_p50",
@@ -23,7 +25,9 @@ KEYS = {
 @pytest.mark.timeout(200)
 def test_the_benchmark_of_conversations_reports_every_figure_and_opens_all_of_them():
     command = [sys.executable, "-m", "tests.benchmarks.conversations", "--n", "3", "--cap", "2", "--times", "1"]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, env=without_index()
+    )
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
     assert set(figures) == KEYS

@@ -13,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.lean import without_index
+
 pytestmark = [pytest.mark.cases, pytest.mark.timeout(200)]
 
 
 def test_conversations_beyond_the_cap_take_no_more_processes_and_all_of_them_resume():
     command = [sys.executable, "-m", "tests.crash.passivation", "--open", "12", "--cap", "3"]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False, env=without_index()
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     result = json.loads(ended.stdout.splitlines()[-1])
     assert (result["opened"], result["resumed"], result["errors"]) == (12, 12, 0)

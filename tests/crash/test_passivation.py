@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.lean import without_index
+
 from .test_campaign import processes_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
@@ -24,6 +26,7 @@ def campaign(*arguments: str) -> tuple[int, str]:
         text=True,
         check=False,
         timeout=280,
+        env=without_index(),
     )
     print(ended.stdout)
     return ended.returncode, ended.stdout

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from perdure.actors.host_address import HostAddress, find_host
+from tests.fixtures.lean import without_index
 
 SCRIPT = """
     import sys, time
@@ -40,7 +41,10 @@ def start(data_dir: Path, who: str, turns: int, pause_s: float) -> subprocess.Po
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "5"},  # of 60, for a script whose host is gone
+        env={
+            **without_index(),
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+        },  # of 60, for a script whose host is gone
     )
 
 
@@ -96,10 +100,10 @@ def test_two_scripts_at_once_share_a_runtime_whichever_ends_first_and_nothing_st
     first, second = start(data_dir, "first", 3, 0.1), start(data_dir, "second", 12, 0.5)
     host = running_host(data_dir)
     everything = family(host.pid)
-    out, errors = first.communicate(timeout=100)
+    out, errors = first.communicate(timeout=200)
     assert (first.returncode, out.count("sent")) == (0, 3), errors
     everything += family(host.pid)
-    out, errors = second.communicate(timeout=100)
+    out, errors = second.communicate(timeout=200)
     assert (second.returncode, out.count("sent")) == (0, 12), errors
     assert wait_until_gone(list(set(everything)), 30) == []
     assert find_host(data_dir / "run") is None
@@ -118,7 +122,7 @@ def test_a_script_that_is_killed_takes_nothing_along_and_the_runtime_ends_by_its
     assert find_host(data_dir / "run") is not None  # it stays a while, for the next script
     assert wait_until_gone(everything, 30) == []
     again = start(data_dir, "killed", 4, 0.0)
-    out, errors = again.communicate(timeout=100)
+    out, errors = again.communicate(timeout=200)
     assert (again.returncode, out.count("sent")) == (0, 4), errors
 
 
@@ -131,7 +135,7 @@ def test_a_host_that_is_killed_takes_its_ray_along_and_the_next_connect_starts_a
         pass
     everything = family(host.pid)
     os.kill(host.pid, signal.SIGKILL)
-    _, errors = script.communicate(timeout=100)
+    _, errors = script.communicate(timeout=200)
     assert script.returncode != 0
     assert errors  # Ray ends the processes that were attached, and says so
     left = wait_until_gone(everything, 15)  # one that was just being started looks for its Ray first
@@ -140,7 +144,7 @@ def test_a_host_that_is_killed_takes_its_ray_along_and_the_next_connect_starts_a
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     again = start(data_dir, "one", 5, 0.0)
-    out, errors = again.communicate(timeout=100)
+    out, errors = again.communicate(timeout=200)
     assert (again.returncode, out.count("sent")) == (0, 5), errors
 
 

@@ -33,7 +33,7 @@ PREAMBLE = """
             "ray": {"metrics_port": METRICS_PORT, "metrics_interval_s": 1.0},
         }
 
-    def until(claim, what, timeout_s=40):
+    def until(claim, what, timeout_s=90):
         limit = time.monotonic() + timeout_s
         while not claim():
             if time.monotonic() > limit:
@@ -69,7 +69,7 @@ def run(body: str, data_dir: Path, folder: Path) -> str:
         [sys.executable, "-c", textwrap.dedent(PREAMBLE) + textwrap.dedent(body), str(data_dir), str(folder)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
         env={**os.environ, FOLDER: str(folder)},
     )

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from tests.fixtures.lean import without_index
+
 BODY = """
     import sys, threading, time
     from perdure.actors import connect
@@ -66,8 +68,9 @@ def test_idle_conversations_end_those_beyond_the_cap_too_and_calls_just_work(tmp
         [sys.executable, "-c", textwrap.dedent(BODY), str(tmp_path / "data")],
         capture_output=True,
         text=True,
-        timeout=118,
+        timeout=250,
         check=False,
+        env=without_index(),
     )
     assert done.returncode == 0, done.stderr
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())

@@ -27,6 +27,7 @@ from perdure.storage.errors import (
 )
 from perdure.storage.layout import conversation_path
 from perdure.storage.records import ConversationId, ConversationIdentity
+from tests.fixtures.lean import without_index
 
 SAYS_OK = Script((Rule(None, (Say("ok"),)),))
 
@@ -82,12 +83,12 @@ def test_a_conversation_file_of_a_newer_version_fails_alone_and_is_left_as_it_is
 
 
 def run_script(body: str, data_dir: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    inherited = {key: value for key, value in without_index().items() if not key.startswith("RAY_")}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(body), str(data_dir), *arguments],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
         env={**inherited, **variables},
     )

@@ -34,7 +34,7 @@ def syncs(folder: Path, turns: int, text: str) -> int:
     subprocess.run(
         ["strace", "-f", "-qq", "-e", "trace=fdatasync,fsync", "-o", str(trace), *command],
         check=True,
-        timeout=100,
+        timeout=250,
         cwd=Path(__file__).parents[2],
     )
     return len(re.findall(r"\b(?:fdatasync|fsync)\(", trace.read_text()))

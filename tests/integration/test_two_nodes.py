@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+from tests.fixtures.lean import without_index
 
 BODY = """
     import os, signal, sys, time
@@ -36,12 +37,12 @@ BODY = """
 
 
 def test_conversations_and_the_directory_stay_on_the_node_of_the_data_directory(tmp_path: Path) -> None:
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    inherited = {key: value for key, value in without_index().items() if not key.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(BODY), str(tmp_path / "data")],
         capture_output=True,
         text=True,
-        timeout=115,
+        timeout=250,
         check=False,
         env=inherited,
     )
