@@ -86,7 +86,8 @@ def passivate(chat: ConversationHandle) -> None:
     pid = chat.inspect().pid
     actor: Any = ray.get_actor(where.actor_name, namespace=chat.agent.runtime.place.namespace)
     with suppress(ray.exceptions.ActorDiedError):
-        ray.get(actor.passivate.options(max_task_retries=0).remote(0.0), timeout=END_S)
+        while not ray.get(actor.passivate.options(max_task_retries=0).remote(0.0), timeout=END_S):
+            time.sleep(0.05)  # it declines while it has messages indexed
     _wait_for_end(pid)
 
 
@@ -110,7 +111,8 @@ def activation_ms(chat: ConversationHandle, n: int, chance: random.Random) -> tu
 
 def _wait_for_end(pid: int) -> None:
     limit = time.monotonic() + END_S
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < limit:
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < limit, f"process {pid} has not ended within {END_S} s"
         time.sleep(0.01)
 
 
