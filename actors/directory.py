@@ -131,13 +131,12 @@ class Directory:
         with self._store.use() as store:
             known = store.conversation(agent, conversation_id)
             is_drained = self._kinds_of(store, agent) <= set(note.drained_kinds)
-            pause_s = self._sweep_s * 2.0 ** min(known.sweeps if known else 0, MOST_DOUBLINGS)
             store.note_conversation(
                 agent=agent,
                 conversation_id=conversation_id,
                 epoch=epoch,
                 note=note,
-                next_sweep_at=None if is_drained else now + timedelta(seconds=pause_s),
+                next_sweep_at=None if is_drained else now + self._pause_before_sweep(known),
                 at=now,
             )
 
@@ -148,6 +147,15 @@ class Directory:
         with self._store.use() as store:
             known = store.undelivered(self._current_kinds(), datetime.now(UTC))
             return [record for record in known if not self._kinds_of(store, record.agent) <= set(record.drained_kinds)]
+
+    def postpone_sweep(self, agent: AgentName, conversation_id: ConversationId) -> None:
+        """Note that a conversation could not be swept: each time it is left alone for longer."""
+        with self._store.use() as store:
+            pause = self._pause_before_sweep(store.conversation(agent, conversation_id))
+            store.postpone_sweep(agent=agent, conversation_id=conversation_id, next_sweep_at=datetime.now(UTC) + pause)
+
+    def _pause_before_sweep(self, known: ConversationRecord | None) -> timedelta:
+        return timedelta(seconds=self._sweep_s * 2.0 ** min(known.sweeps if known else 0, MOST_DOUBLINGS))
 
     def add_job_run(self, run: JobRun) -> None:
         """Note a run of a job."""

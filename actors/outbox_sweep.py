@@ -62,6 +62,7 @@ class OutboxSweep:
                 self._deliver(where)
             except ray.exceptions.RayError as error:
                 failed += 1
+                directory.postpone_sweep.remote(where.agent, where.conversation_id)
                 logger.warning("conversation %s/%s was not swept: %s", where.agent, where.conversation_id, error)
         if swept:
             run = JobRun(
@@ -80,6 +81,8 @@ class OutboxSweep:
 
     def _deliver(self, where: ConversationPlace) -> None:
         actor = conversation_actor(self._place, where)
-        ray.get(actor.drain_outbox.options(concurrency_group="control").remote(DRAIN_S), timeout=ANSWER_S)
-        with suppress(ray.exceptions.ActorDiedError):  # it ends as it answers
-            ray.get(actor.passivate.options(max_task_retries=0).remote(0.0), timeout=ANSWER_S)
+        try:
+            ray.get(actor.drain_outbox.options(concurrency_group="control").remote(DRAIN_S), timeout=ANSWER_S)
+        finally:
+            with suppress(ray.exceptions.ActorDiedError):  # it ends as it answers
+                ray.get(actor.passivate.options(max_task_retries=0).remote(0.0), timeout=ANSWER_S)

@@ -192,6 +192,13 @@ class DirectoryStore:
         )
 
     @replayable
+    def postpone_sweep(self, *, agent: AgentName, conversation_id: ConversationId, next_sweep_at: datetime) -> None:
+        """Note that a conversation could not be swept, and is not to be tried again before a moment."""
+        known = self._conversations.get((agent, conversation_id))
+        if known is not None:
+            self._change(replace(known, sweeps=known.sweeps + 1, next_sweep_at=next_sweep_at))
+
+    @replayable
     def mark_stored(
         self, *, agent: AgentName, conversation_id: ConversationId, contact: ContactId | None, at: datetime
     ) -> None:

@@ -64,3 +64,25 @@ def test_a_runtime_is_kept_up_between_scripts_until_it_is_told_to_end(perdure_al
     store = DirectoryStore.open(directory_path(data_dir))  # it has been told what the conversation holds
     assert [(record.messages, record.outbox_pending) for record in store.conversations(None, 9, 0)] == [(2, 0)]
     store.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_runtime_is_ended_under_its_scripts_where_that_is_forced_and_what_they_were_told_is_stored(
+    perdure_alone, tmp_path
+):
+    data_dir = tmp_path / "data"
+    script = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, str(data_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert script.stdout is not None
+    assert "embedded model" in script.stdout.readline()
+    pid = json.loads(perdure_alone("--data-dir", data_dir, "status", "--json")[1])["pid"]
+    assert perdure_alone("--data-dir", data_dir, "down")[0] == 1
+    status, output, _ = perdure_alone("--data-dir", data_dir, "down", "--force")
+    assert (status, output) == (0, f"ended: process {pid}, with 1 client (process {script.pid}) attached\n")
+    assert wait_until_unserved(data_dir / "run", 0.1)
+    script.kill()  # Ray ends it by itself, in its own time
+    script.communicate()
+    store = DirectoryStore.open(directory_path(data_dir))
+    assert [record.messages for record in store.conversations(None, 9, 0)] == [2]
+    store.close()

@@ -201,3 +201,29 @@ def test_messages_are_indexed_again_after_their_indexes_were_deleted_or_made_ane
         data_dir,
         tmp_path,
     )
+
+
+def test_a_conversation_that_cannot_be_opened_is_swept_less_and_less_and_leaves_no_process(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    run(
+        """
+        (folder / "following.fault").write_text("down")
+        with connect(data_dir, settings=settings("following")) as runtime:
+            runtime.agent("a", model=script).conversation("c").send("late")
+        """,
+        data_dir,
+        tmp_path,
+    )
+    [file] = (data_dir / "conversations").rglob("*.duckdb")
+    file.write_bytes(b"nonsense" * 1000)
+    run(
+        """
+        with connect(data_dir, settings=settings("following")) as runtime:
+            until(lambda: [r.sweeps for r in runtime.conversations()][0] >= 3, "tried and postponed")
+            until(lambda: not live_conversations(live_folder(data_dir)), "it has no process")
+            [first, *_] = runtime.job_runs("outbox-sweep")
+            assert '"failed": 1' in first.counts, first
+        """,
+        data_dir,
+        tmp_path,
+    )

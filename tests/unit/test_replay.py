@@ -107,6 +107,10 @@ def test_a_directory_replayed_gives_the_same_tables(tmp_path: Path) -> None:
         recorder.mark_stored(
             agent=name, conversation_id=ConversationId(f"c{number % 11}"), contact=ContactId("p"), at=at(number)
         )
+        if not number % 7:
+            recorder.postpone_sweep(
+                agent=name, conversation_id=ConversationId(f"c{number % 5}"), next_sweep_at=at(number + 99)
+            )
         run = JobRun(run_id=f"r{number}", job="sweep", started_at=at(number), ended_at=at(number + 1), counts="{}")
         recorder.add_job_run(run=run)
     assert {call.method for call in recorder.calls} == replayable_methods(DirectoryStore)
