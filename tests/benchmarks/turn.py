@@ -177,6 +177,8 @@ def send_times(agent: Agent, words: Words, n: int, raw: RawDisk) -> tuple[list[f
     chat = agent.conversation("c")
     for _ in range(10):
         chat.send(words.text(200))
+    while chat.inspect().outbox.get("index"):  # the processes that index messages are being started
+        time.sleep(0.1)
     sends, syncs = [], []
     for _ in range(n):
         text = words.text(200)
