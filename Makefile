@@ -17,7 +17,7 @@ demo: $(INSTALLED) ## Run the demonstration
 	$(BIN)/perdure demo
 
 test: $(INSTALLED) ## Run the tests; ARGS="-k turn" goes to pytest
-	$(BIN)/pytest --numprocesses 3 --dist loadfile $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: check-style check-imports check-types ## Check style, import rules and types
 

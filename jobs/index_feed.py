@@ -37,6 +37,8 @@ ANSWER_S = 60.0
 """An index that takes longer over one call counts as away."""
 MOST_SEARCHES = 4
 """For one answer, while the index keeps dying."""
+GRACE_S = 0.25
+"""So long at most a search waits for an index that is known to have a problem."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
@@ -89,6 +91,7 @@ class IndexFeed(ABC, Generic[Row]):
         """All up to there the index is said to find."""
         self._incarnation: str | None = None
         self._problem: str | None = None
+        self._tries = 0
         self._refused: dict[VectorId, str] = {}
         self._touched: set[VectorId] | None = None
         self._unflushed_since: float | None = None
@@ -137,13 +140,26 @@ class IndexFeed(ABC, Generic[Row]):
         """Something was committed."""
         self._wake.set()
 
-    async def until_told(self, seq: int, timeout_s: float) -> str | None:
-        """Wait until the index finds all changes up to a place; the reason if it does not by then."""
+    async def until_told(self, seq: int, timeout_s: float, grace_s: float = 0.0) -> str | None:
+        """Wait until the index finds all changes up to a place; the reason if it does not by then.
+
+        Args:
+            grace_s: So long at most an index is waited for that is known to have a problem, while it is tried twice:
+                its process may only just have begun anew.
+        """
         self._wake.set()
+        if self._problem is not None and not grace_s and self._told < seq:
+            return self._problem
+        last_try = self._tries + (2 if grace_s else 1)
+        is_known = self._problem is not None
         try:
-            async with asyncio.timeout(timeout_s), self._changed:
-                await self._changed.wait_for(lambda: self._told >= seq or self._problem is not None)
+            async with asyncio.timeout(min(grace_s, timeout_s) if is_known else timeout_s), self._changed:
+                await self._changed.wait_for(
+                    lambda: self._told >= seq or (self._problem is not None and self._tries >= last_try)
+                )
         except TimeoutError:
+            if is_known and self._problem is not None:
+                return self._problem
             reason = f"it did not answer within {timeout_s:g} s"
             if self._problem is None:
                 await self._set_problem(reason)  # whoever comes next need not wait for it as long
@@ -162,7 +178,7 @@ class IndexFeed(ABC, Generic[Row]):
                 return answer
             if self._incarnation is not None and self._incarnation == told_to != answer.incarnation:
                 self._begin_again(answer.incarnation)
-            if await self.until_told(self._promised, timeout_s) is not None:
+            if await self.until_told(self._promised, timeout_s, GRACE_S) is not None:
                 return answer
         raise AssertionError("the last search is answered")
 
@@ -367,6 +383,7 @@ class IndexFeed(ABC, Generic[Row]):
 
     async def _set_problem(self, problem: str | None) -> None:
         self._problem = problem
+        self._tries += 1
         await self._tell_changed()
 
     async def _tell_changed(self) -> None:

@@ -85,7 +85,7 @@ def forget_results() -> None:
         record(store, **arguments)
         _die_once(store.path)
 
-    ConversationStore.record_results = record_and_die  # type: ignore[method-assign]
+    ConversationStore.record_results = record_and_die  # type: ignore[assignment, method-assign]
 
 
 def _die_once(path: Path) -> None:

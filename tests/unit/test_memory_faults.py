@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.jobs import index_feed, local_index
 from perdure.jobs.memory_requests import RecallQuery
 from perdure.storage.errors import FileClosedError
 from perdure.storage.memory_index_records import INDEX_KINDS, IndexKind
@@ -154,6 +156,19 @@ def test_what_a_killed_index_lost_it_is_told_again_before_it_answers(memory: Mem
         found = memory.found(f"value {number}: k{number}")
         assert found[f"value {number}"] == ALL
     memory.until_agreed()
+
+
+def test_an_index_killed_at_any_moment_of_its_upkeep_finds_all_when_it_answers_again(
+    memory: MemoryWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_index, "LONG_IDLE_S", 0.01)
+    monkeypatch.setattr(index_feed, "FLUSH_S", 0.05)
+    chance = random.Random(1)
+    for number in range(20):
+        memory.say(f"k{number}", f"value {number}", is_verified=False)
+        time.sleep(chance.uniform(0.0, 0.15))
+        memory.kill()
+        assert memory.found(f"value {number}: k{number}")[f"value {number}"] == ALL
 
 
 def test_what_a_killed_index_was_told_to_forget_stays_forgotten(memory: MemoryWorld) -> None:
