@@ -6,16 +6,19 @@ import asyncio
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perdure.jobs import index_feed, local_index
 from perdure.jobs.memory_requests import RecallQuery
 from perdure.storage.errors import FileClosedError
+from perdure.storage.keyword_index import KeywordIndex
 from perdure.storage.memory_index_records import INDEX_KINDS, IndexKind
 from perdure.storage.memory_keys import AGENT_WIDE
+from perdure.storage.vector_index import VectorIndex
 from tests.fixtures.memories import AGENT, sees
 from tests.fixtures.memory_service import Fault, MemoryWorld, with_limits
 
@@ -158,11 +161,21 @@ def test_what_a_killed_index_lost_it_is_told_again_before_it_answers(memory: Mem
     memory.until_agreed()
 
 
+def _slowly(tidy: Callable[[Any], None]) -> Callable[[Any], None]:
+    def slow(index: Any) -> None:
+        time.sleep(0.1)
+        tidy(index)
+
+    return slow
+
+
 def test_an_index_killed_at_any_moment_of_its_upkeep_finds_all_when_it_answers_again(
     memory: MemoryWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_index, "LONG_IDLE_S", 0.01)
     monkeypatch.setattr(index_feed, "FLUSH_S", 0.05)
+    for kind in (VectorIndex, KeywordIndex):
+        monkeypatch.setattr(kind, "tidy", _slowly(kind.tidy))
     chance = random.Random(1)
     for number in range(20):
         memory.say(f"k{number}", f"value {number}", is_verified=False)
