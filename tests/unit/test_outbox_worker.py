@@ -46,9 +46,16 @@ def own() -> Taking:
 class Conversation:
     """A conversation's file with its worker; writes are made one at a time, as by its actor."""
 
-    def __init__(self, path: Path, settings: OutboxSettings, *, is_indexed: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: OutboxSettings,
+        *,
+        is_indexed: bool = True,
+        generation: str | None = "first",
+    ) -> None:
         self.indexer = Taking()
-        self.generation: str | None = "first"
+        self.generation = generation
         self.is_indexed = is_indexed
         self.moves: list[str] = []
         self._store = open_store(path)
@@ -201,8 +208,7 @@ def test_after_the_indexes_were_made_anew_all_messages_come_again_without_a_turn
 
 
 def test_while_the_indexes_are_being_made_nothing_is_delivered_and_nothing_written(tmp_path: Path) -> None:
-    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings())
-    chat.generation = None
+    chat = Conversation(tmp_path / "c.duckdb", OutboxSettings(), generation=None)
     for _ in range(3):
         chat.turn()
     chat.worker.drain(10)
